@@ -1,0 +1,139 @@
+"""The program that runs outside Pants: it probes the host, and runs tests on leased devices.
+
+    agent probe --search-path=/usr/bin:/opt/rocm/bin --lease-dir=D --tests-per-device=1
+    agent lease --lease-dir=D --hardware=cuda --fingerprint=F -- pytest …
+
+It runs with whatever Python 3.8 or newer the host has, and imports nothing but its siblings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, Sequence
+
+from pants_triton.hardware.device import VENDORS
+from pants_triton.hardware.lease import run_leased
+from pants_triton.hardware.parse import parse_host
+from pants_triton.hardware.probe import observe
+from pants_triton.hardware.session import Session, load_session, save_session
+
+# Where the vendors' tools are besides PATH, for a lease that finds no record of the session's
+# probe.
+_TOOL_FOLDERS = (
+    "/usr/local/bin",
+    "/usr/bin",
+    "/bin",
+    "/usr/sbin",
+    "/opt/rocm/bin",
+    "/usr/lib/wsl/lib",
+)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the agent; returns the exit code. `probe` always succeeds: what is wrong is in its
+    JSON."""
+    # Split by hand: whatever follows belongs to the command, another `--` included.
+    split = list(argv).index("--") if "--" in argv else len(argv)
+    parser = _parser()
+    args = parser.parse_args(list(argv[:split]))
+    command = list(argv[split + 1 :])
+    if args.command == "probe":
+        return _probe(args)
+    if not command:
+        parser.error("lease needs a command after `--`")
+    return _lease(args, command)
+
+
+def _probe(args: argparse.Namespace) -> int:
+    try:
+        observations = _observe(args.search_path, args.timeout, args.torch_pythons)
+    except Exception as e:
+        # `observe` doesn't raise; but if it does, the cpu tests of this host must still run.
+        observations = {"version": 1, "error": f"{type(e).__name__}: {e}"}
+    host = parse_host(observations)
+    if args.lease_dir is not None:
+        try:
+            save_session(args.lease_dir, os.getppid(), Session(host, args.tests_per_device))
+        except OSError as e:
+            print(f"pants-triton: can't record the host in {args.lease_dir}: {e}", file=sys.stderr)
+    print(json.dumps({"observations": observations, "host": host.to_json()}))
+    return 0
+
+
+def _lease(args: argparse.Namespace, command: Sequence[str]) -> int:
+    session = load_session(args.lease_dir, os.getppid()) or _probe_session(args.search_path)
+    return run_leased(
+        command,
+        lease_dir=args.lease_dir,
+        hardware=args.hardware,
+        fingerprint=args.fingerprint,
+        devices=args.devices,
+        exclusive=args.exclusive,
+        tests_per_device=args.tests_per_device or session.tests_per_device,
+        timeout_s=args.timeout,
+        host=session.host,
+        environ=os.environ,
+        interactive=args.interactive,
+    )
+
+
+def _probe_session(search_path: list[str]) -> Session:
+    # One test a device is what harms nobody.
+    host = parse_host(_observe(search_path, 20.0, ["python3"]))
+    return Session(host)
+
+
+def _observe(search_path: list[str], timeout_s: float, pythons: list[str]) -> dict[str, Any]:
+    return observe(search_path, os.environ, tool_timeout_s=timeout_s, torch_pythons=pythons)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="agent", description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    probe = commands.add_parser("probe", help="print what this host has, as JSON")
+    probe.add_argument("--search-path", type=_paths, default=[], help="folders with the tools")
+    probe.add_argument("--timeout", type=float, default=20.0, help="seconds for each tool")
+    probe.add_argument("--torch-pythons", type=_paths, default=["python3"])
+    probe.add_argument("--lease-dir", type=Path, help="record the host here for our siblings")
+    probe.add_argument("--tests-per-device", type=_positive, default=1, help="for the record")
+
+    lease = commands.add_parser("lease", help="run a command on leased devices")
+    lease.add_argument("--lease-dir", type=Path, required=True)
+    lease.add_argument("--hardware", choices=tuple(VENDORS), required=True)
+    lease.add_argument("--fingerprint", required=True, help="of the device class planned for")
+    lease.add_argument("--devices", type=_positive, default=1)
+    lease.add_argument("--exclusive", action="store_true", help="share the devices with nobody")
+    lease.add_argument(
+        "--tests-per-device", type=_positive, help="instead of what the probe recorded"
+    )
+    lease.add_argument("--timeout", type=float, help="seconds for the command, once it has devices")
+    lease.add_argument(
+        "--interactive", action="store_true", help="leave the terminal to the command"
+    )
+    lease.add_argument(
+        "--search-path",
+        type=_paths,
+        default=[*_paths(os.environ.get("PATH", "")), *_TOOL_FOLDERS],
+        help="folders with the tools, if the probe left no record",
+    )
+    return parser
+
+
+def _paths(text: str) -> list[str]:
+    return [path for path in text.split(os.pathsep) if path]
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,217 @@
+"""How the engine finds this host's devices, and what test processes get of them."""
+
+from __future__ import annotations
+
+import json
+import os.path
+import pkgutil
+from dataclasses import dataclass, field
+from typing import Iterable
+
+from pants.core.subsystems.python_bootstrap import PythonBootstrap
+from pants.core.util_rules.system_binaries import (
+    BinaryNotFoundError,
+    BinaryPath,
+    BinaryPathRequest,
+    BinaryPaths,
+    BinaryPathTest,
+)
+from pants.engine.console import Console
+from pants.engine.env_vars import EnvironmentVars, EnvironmentVarsRequest
+from pants.engine.fs import CreateDigest, Digest, FileContent
+from pants.engine.goal import Goal
+from pants.engine.process import Process, ProcessCacheScope, ProcessResult
+from pants.engine.rules import Get, MultiGet, collect_rules, goal_rule, rule
+from pants.util.frozendict import FrozenDict
+from pants.util.logging import LogLevel
+
+from pants_triton.hardware.device import Host
+from pants_triton.hardware.parse import parse_host
+from pants_triton.hardware.render import render_json, render_table
+from pants_triton.hardware.requirement import RequirementError, assume_devices
+from pants_triton.hardware.subsystem import HardwareSubsystem, ReportFormat
+
+# The modules of this package that run outside Pants, in the processes that probe the host and hold
+# devices. They import nothing but each other and the standard library.
+_AGENT_MODULES = (
+    "device.py",
+    "probe.py",
+    "parse.py",
+    "requirement.py",
+    "session.py",
+    "child.py",
+    "lease.py",
+    "agent.py",
+)
+AGENT_DIR = ".pants_triton_agent"
+
+# Devices are leased through files in this append-only cache: all Pants runs of a user see the same
+# folder, and its path is in no cache key.
+LEASE_CACHE = FrozenDict({"pants_triton_leases": ".pants_triton_leases"})
+LEASE_DIR = LEASE_CACHE["pants_triton_leases"]
+
+# What a user narrows the set of visible devices with. The probe sees them; test processes don't, or
+# the same device under another number would be another cache key.
+NARROWING_VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "NVIDIA_VISIBLE_DEVICES",
+)
+
+
+@dataclass(frozen=True)
+class HardwareAgent:
+    """The program that probes the host and leases devices, for `immutable_input_digests`.
+
+    Run it as `python {AGENT_DIR} probe …` or `python {AGENT_DIR} lease … -- argv`.
+    """
+
+    digest: Digest
+
+    @property
+    def immutable_input_digests(self) -> FrozenDict[str, Digest]:
+        return FrozenDict({AGENT_DIR: self.digest})
+
+
+@rule
+async def package_hardware_agent() -> HardwareAgent:
+    package = __package__
+    assert package is not None
+    package_path = package.replace(".", "/")
+
+    def module(name: str) -> FileContent:
+        content = pkgutil.get_data(package, name)
+        assert content is not None
+        return FileContent(f"{package_path}/{name}", content)
+
+    parents = [package_path[:i] for i, c in enumerate(package_path) if c == "/"]
+    digest = await Get(
+        Digest,
+        CreateDigest(
+            [
+                FileContent(
+                    "__main__.py",
+                    f"import sys\n\nfrom {package}.agent import main\n\n"
+                    "sys.exit(main(sys.argv[1:]))\n".encode(),
+                ),
+                *(FileContent(f"{path}/__init__.py", b"") for path in (*parents, package_path)),
+                *(module(name) for name in _AGENT_MODULES),
+            ]
+        ),
+    )
+    return HardwareAgent(digest)
+
+
+@dataclass(frozen=True)
+class ProbePython:
+    """An interpreter of this host, Python 3.8 or newer, for the probe."""
+
+    path: BinaryPath
+
+
+@rule(desc="Find a Python to probe the hardware with", level=LogLevel.DEBUG)
+async def find_probe_python(python_bootstrap: PythonBootstrap) -> ProbePython:
+    candidates = await MultiGet(
+        Get(
+            BinaryPaths,
+            BinaryPathRequest(
+                binary_name=name,
+                search_path=python_bootstrap.interpreter_search_paths,
+                check_file_entries=True,
+                test=BinaryPathTest(
+                    ["-c", "import sys; sys.exit(sys.version_info < (3, 8))"],
+                    fingerprint_stdout=False,
+                ),
+            ),
+        )
+        for name in python_bootstrap.interpreter_names
+    )
+    for paths in candidates:
+        if paths.first_path:
+            return ProbePython(paths.first_path)
+    raise BinaryNotFoundError(
+        "No Python 3.8 or newer was found to look for this host's hardware with. Install one, or "
+        "name one in `[python-bootstrap].search_path`, which is now "
+        f"{list(python_bootstrap.interpreter_search_paths)}."
+    )
+
+
+class HardwareOptionError(ValueError):
+    """An option of `[hardware]` has a value that can't be understood."""
+
+
+@dataclass(frozen=True)
+class ProbedHost:
+    """What this host has, found once in each run of Pants."""
+
+    host: Host = field(hash=False)
+
+
+def _expand_search_path(entries: Iterable[str], path_variable: str) -> list[str]:
+    return [
+        directory
+        for entry in entries
+        for directory in (path_variable.split(os.pathsep) if entry == "<PATH>" else [entry])
+        if directory
+    ]
+
+
+@rule(desc="Find this host's devices", level=LogLevel.DEBUG)
+async def probe_host(
+    hardware: HardwareSubsystem, python: ProbePython, agent: HardwareAgent
+) -> ProbedHost:
+    if hardware.tests_per_device < 1:
+        raise HardwareOptionError(
+            "The option `[hardware].tests_per_device` must be at least 1, but is "
+            f"{hardware.tests_per_device}."
+        )
+    env = await Get(EnvironmentVars, EnvironmentVarsRequest(["PATH", "HOME", *NARROWING_VARIABLES]))
+    search_path = _expand_search_path(hardware.tool_search_path, env.get("PATH", ""))
+    result = await Get(
+        ProcessResult,
+        Process(
+            argv=(
+                python.path.path,
+                AGENT_DIR,
+                "probe",
+                f"--search-path={os.pathsep.join(search_path)}",
+                f"--timeout={hardware.tool_timeout}",
+                f"--torch-pythons={os.pathsep.join(hardware.torch_pythons)}",
+                f"--lease-dir={LEASE_DIR}",
+                f"--tests-per-device={hardware.tests_per_device}",
+            ),
+            env=env,
+            immutable_input_digests=agent.immutable_input_digests,
+            append_only_caches=LEASE_CACHE,
+            description="Find this host's devices",
+            level=LogLevel.DEBUG,
+            # Devices come and go while a daemon lives, and what a rule reads is remembered for the
+            # daemon's life: so this is a process, and one that is never cached.
+            cache_scope=ProcessCacheScope.PER_SESSION,
+        ),
+    )
+    host = parse_host(json.loads(result.stdout)["observations"])
+    try:
+        return ProbedHost(assume_devices(host, hardware.assume))
+    except RequirementError as e:
+        raise HardwareOptionError(f"In the option `[hardware].assume`: {e}") from None
+
+
+class HardwareGoal(Goal):
+    subsystem_cls = HardwareSubsystem
+    environment_behavior = Goal.EnvironmentBehavior.LOCAL_ONLY
+
+
+@goal_rule
+async def show_hardware(
+    console: Console, hardware: HardwareSubsystem, probed: ProbedHost
+) -> HardwareGoal:
+    render = render_json if hardware.format is ReportFormat.JSON else render_table
+    with hardware.output(console) as write:
+        write(render(probed.host))
+    return HardwareGoal(exit_code=0)
+
+
+def rules():
+    return collect_rules()

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pants_triton.hardware import recorded
+from pants_triton.hardware.device import Host
+from pants_triton.hardware.parse import parse_host
+from pants_triton.hardware.session import Session, load_session, process_start, save_session
+
+SESSION = Session(
+    parse_host(recorded.host(recorded.H100_MIG, environ={"CUDA_VISIBLE_DEVICES": "0"})),
+    tests_per_device=3,
+)
+
+
+def test_children_of_one_process_share_its_record(tmp_path: Path) -> None:
+    save_session(tmp_path, os.getpid(), SESSION)
+    assert load_session(tmp_path, os.getpid()) == SESSION
+
+
+def test_a_later_probe_replaces_the_record(tmp_path: Path) -> None:
+    save_session(tmp_path, os.getpid(), SESSION)
+    save_session(tmp_path, os.getpid(), Session(Host()))
+    assert load_session(tmp_path, os.getpid()) == Session(Host())
+
+
+def test_no_record(tmp_path: Path) -> None:
+    assert load_session(tmp_path, os.getpid()) is None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"started": null}', '{"host": {}}'])
+def test_a_broken_record_is_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / "hosts").mkdir()
+    (tmp_path / f"hosts/{os.getpid()}.json").write_text(content)
+    assert load_session(tmp_path, os.getpid()) is None
+
+
+def test_records_of_dead_processes_are_removed(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    save_session(tmp_path, process.pid, SESSION)
+    process.wait()
+    save_session(tmp_path, os.getpid(), SESSION)
+    assert [path.name for path in (tmp_path / "hosts").iterdir()] == [f"{os.getpid()}.json"]
+
+
+@pytest.mark.skipif(process_start(os.getpid()) is None, reason="no /proc")
+def test_a_record_of_an_earlier_process_with_the_same_pid_is_none(tmp_path: Path) -> None:
+    save_session(tmp_path, os.getpid(), SESSION)
+    record = tmp_path / f"hosts/{os.getpid()}.json"
+    started = process_start(os.getpid())
+    record.write_text(record.read_text().replace(f'"started": "{started}"', '"started": "1"'))
+    assert load_session(tmp_path, os.getpid()) is None

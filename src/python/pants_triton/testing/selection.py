@@ -1,0 +1,59 @@
+"""Whether the tags that a run names are tags that exist."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Iterable
+
+
+def named_tags(tag_options: Iterable[str]) -> tuple[str, ...]:
+    """The tags that the values of `--tag` name, in order, wanted and unwanted alike.
+
+    :param tag_options: values as Pants takes them: a comma-separated list of tags, with a leading
+        `+` or `-` for the whole list, such as `cuda,rocm` or `-slow` (`pants.util.filtering`).
+    """
+    return tuple(
+        tag
+        for option in tag_options
+        for tag in (option[1:] if option[:1] in ("+", "-") else option).split(",")
+        if tag
+    )
+
+
+def describe_unknown_tags(tag_options: Iterable[str], known_tags: Iterable[str]) -> str | None:
+    """One sentence for each tag that no target has, with the nearest that one has.
+
+    :param tag_options: values of `--tag`, see `named_tags`.
+    :param known_tags: all tags of all targets of the workspace.
+    :return: None if every named tag exists.
+    """
+    known = sorted(set(known_tags))
+    unknown = [tag for tag in named_tags(tag_options) if tag not in known]
+    if not unknown:
+        return None
+    return "\n".join(_describe(tag, known) for tag in dict.fromkeys(unknown))
+
+
+def _describe(tag: str, known: list[str]) -> str:
+    nearest = difflib.get_close_matches(tag, known, n=1)
+    hint = f" Did you mean `{nearest[0]}`?" if nearest else ""
+    listing = ", ".join(f"`{k}`" for k in known) or "none"
+    return f"No target has the tag `{tag}`.{hint} The tags in use are: {listing}."
+
+
+def describe_empty_selection(specs: Iterable[str], tag_options: Iterable[str]) -> str:
+    """What to say of a command line that selects no test.
+
+    :param specs: the addresses and globs of the command line, as typed.
+    :param tag_options: values of `--tag`, see `named_tags`.
+    """
+    typed_specs = list(specs)
+    tags = [f"--tag={option}" for option in tag_options]
+    message = f"`{' '.join([*tags, *typed_specs])}` selects no test."
+    literals = [s for s in typed_specs if not s.endswith(":") and not s.startswith("-")]
+    if tags and literals:
+        message += (
+            f" `--tag` compares the tags of `{literals[0]}` itself. If that is a target generator, "
+            "its tests carry the tags, not it: name its folder with `::` instead."
+        )
+    return message

@@ -1,0 +1,129 @@
+"""Small Pants workspaces that use this repository's backend, for tests that run the real Pants."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import dedent
+from typing import Iterator, Mapping
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+_PANTS_TOML = """\
+[GLOBAL]
+pants_version = "2.17.1"
+pythonpath = ["{repository}/src/python"]
+backend_packages = ["pants.backend.python", "pants_triton"]
+ignore_warnings = [
+  "DEPRECATED: Running Pants in an external Python interpreter via a `pants` script",
+]
+local_store_dir = "%(buildroot)s/.store"
+dynamic_ui = false
+colors = false
+
+[anonymous-telemetry]
+enabled = false
+
+[source]
+root_patterns = ["/"]
+
+[python]
+interpreter_constraints = ["CPython==3.9.*"]
+
+[python-infer]
+use_rust_parser = true
+
+[hardware]
+tool_search_path = ["%(buildroot)s/tools"]
+"""
+
+# An nvidia-smi whose answers are files beside it, so that a test can change the driver or take the
+# device away. Real output: `nvidia-smi --query-gpu=… --format=csv,noheader,nounits` of 550.54.15.
+_NVIDIA_SMI = """\
+#!/bin/sh
+here=${0%/*}
+case "$1" in
+  --query-gpu=*) exec /bin/cat "$here/query.csv" ;;
+  -L) exec /bin/cat "$here/list.txt" ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class PantsRun:
+    """A finished run of Pants. `output` is stdout and stderr, as a person would see them."""
+
+    exit_code: int
+    output: str
+
+
+@dataclass
+class Workspace:
+    """A Pants workspace in a folder of its own, with its own local store and daemon."""
+
+    root: Path
+    _env: dict[str, str] = field(default_factory=dict)
+
+    def write(self, files: Mapping[str, str]) -> None:
+        for name, content in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(dedent(content))
+
+    def install_nvidia(self, *, driver: str = "550.54.15", devices: int = 1) -> None:
+        """Let this workspace's host have H100 boards (the tools say so; nothing runs on them)."""
+        tool = self.root / "tools" / "nvidia-smi"
+        uuids = [f"GPU-{i:08x}-1111-2222-3333-444444444444" for i in range(devices)]
+        self.write(
+            {
+                "tools/nvidia-smi": _NVIDIA_SMI,
+                "tools/query.csv": "".join(
+                    f"{i}, {uuid}, NVIDIA H100 80GB HBM3, 9.0, {driver}, 81559, Disabled\n"
+                    for i, uuid in enumerate(uuids)
+                ),
+                "tools/list.txt": "".join(
+                    f"GPU {i}: NVIDIA H100 80GB HBM3 (UUID: {uuid})\n"
+                    for i, uuid in enumerate(uuids)
+                ),
+            }
+        )
+        tool.chmod(0o755)
+
+    def pants(self, *args: str, env: Mapping[str, str] | None = None) -> PantsRun:
+        """Run this repository's launcher in the workspace."""
+        process = subprocess.run(
+            [str(REPOSITORY / "pants"), *args],
+            cwd=self.root,
+            env={**self._env, **(env or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+        )
+        return PantsRun(process.returncode, process.stdout)
+
+    def stop_daemon(self) -> None:
+        for pid_file in self.root.glob(".pids/**/pantsd/pid"):
+            with contextlib.suppress(ProcessLookupError, ValueError):
+                os.kill(int(pid_file.read_text()), signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def workspace(root: Path) -> Iterator[Workspace]:
+    """A new workspace in the folder `root`; its daemon is stopped at the end."""
+    # pytest's sandbox may have settings of an outer Pants, such as its configuration files.
+    env = {
+        k: v for k, v in os.environ.items() if not k.startswith(("PANTS_CONFIG", "PEX_", "PYTEST"))
+    }
+    result = Workspace(root, env)
+    result.write({"pants.toml": _PANTS_TOML.format(repository=REPOSITORY)})
+    (root / "tools").mkdir(exist_ok=True)
+    subprocess.run(["git", "init", "--quiet", str(root)], check=True)
+    try:
+        yield result
+    finally:
+        result.stop_daemon()
