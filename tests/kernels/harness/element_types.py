@@ -69,7 +69,7 @@ class ElementType:
             return ((bits + round_half_to_even) >> np.uint32(16)).astype(np.uint16)
         # The codes of non-negative numbers ascend with the numbers themselves.
         table = _decode_table(self.mantissa_bits, self.exponent_bias)
-        positive = table[: np.searchsorted(table[:0x80], self.largest) + 1]
+        positive = table[: int(np.searchsorted(table[:0x80], self.largest)) + 1]
         magnitude = np.abs(values)
         above = np.searchsorted(positive, magnitude)
         below = np.maximum(above - 1, 0)

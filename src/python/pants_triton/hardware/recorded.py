@@ -218,7 +218,7 @@ def mi250_gcd(node: int) -> dict[str, Any]:
 
 
 def mi300x(node: int, **changes: Any) -> dict[str, Any]:
-    fields = {
+    fields: dict[str, Any] = {
         "device_id": 0x74A1,
         "unique_id": 0x21B6D61638A86000 + node,
         "memory_bytes": 206141652992,

@@ -266,7 +266,9 @@ def _best_class(requirement: Requirement, devices: Sequence[Device]) -> DeviceCl
         for c, count in counts.items()
         if count >= requirement.devices and not (requirement.devices > 1 and c in mig)
     ]
-    return max(fitting, key=lambda c: (counts[c], _arch_rank(c.arch), c.fingerprint), default=None)
+    if not fitting:
+        return None
+    return max(fitting, key=lambda c: (counts[c], _arch_rank(c.arch), c.fingerprint))
 
 
 def _arch_fits(requirement: Requirement, arch: str) -> bool:
