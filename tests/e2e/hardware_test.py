@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from e2e.workspace import Workspace, workspace
+from e2e.workspace import REPOSITORY, PantsRun, Workspace, workspace
 
 # What the test process sees, written where Pants collects extra output.
 _WITNESS = """\
@@ -38,6 +38,12 @@ def ws(shared_workspace: Workspace, request: pytest.FixtureRequest) -> Workspace
     for path in shared_workspace.root.glob("tools/*"):
         path.unlink()
     return shared_workspace
+
+
+def pants_in_ci(ws: Workspace, *args: str) -> PantsRun:
+    """Run as CI does: with this repository's own pants.ci.toml."""
+    ws.write({"pants.ci.toml": (REPOSITORY / "pants.ci.toml").read_text()})
+    return ws.pants(*args, env={"PANTS_CONFIG_FILES": "pants.ci.toml"})
 
 
 DEVICE_TARGETS = {
@@ -76,7 +82,7 @@ def test_without_the_hardware_tests_are_skipped_by_name(ws: Workspace) -> None:
 
 def test_a_lane_without_its_hardware_is_red_in_ci(ws: Workspace) -> None:
     ws.write(DEVICE_TARGETS)
-    run = ws.pants("--hardware-missing=error", "--tag=cuda", "test", "::")
+    run = pants_in_ci(ws, "test", "--tag=cuda", "::")
     assert run.exit_code == 1
     assert "t/a_test.py:device@hardware=cuda can't run: needs cuda: no nvidia-smi" in run.output
 
@@ -96,10 +102,40 @@ def test_a_lane_without_its_hardware_is_red_in_ci(ws: Workspace) -> None:
 )
 def test_an_empty_selection_is_red_in_ci(ws: Workspace, args: list[str], message: str) -> None:
     ws.write({**DEVICE_TARGETS, "tools/BUILD": "files(sources=['*.txt'])", "tools/a.txt": ""})
-    run = ws.pants("--hardware-missing=error", *args)
+    run = pants_in_ci(ws, *args)
     assert run.exit_code == 1, run.output
     assert message in run.output
     assert "Traceback" not in run.output
+
+
+def test_debug_holds_a_device_too(ws: Workspace) -> None:
+    ws.write(DEVICE_TARGETS)
+    ws.install_nvidia()
+    run = ws.pants("test", "--debug", "t/a_test.py:device@hardware=cuda", "--", "-k", "witness")
+    assert run.exit_code == 0, run.output
+    assert "1 passed" in run.output
+
+
+def test_batches(ws: Workspace) -> None:
+    ws.write(
+        {
+            "t/BUILD": """\
+                triton_tests(
+                    hardware=parametrize("cuda", "rocm"),
+                    batch_compatibility_tag="together",
+                )
+                """,
+            "t/a_test.py": "def test_a(): pass",
+            "t/b_test.py": "def test_b(): pass",
+        }
+    )
+    ws.install_nvidia()
+    run = ws.pants("test", "--output=all", "t::")
+    assert run.exit_code == 0, run.output
+    assert "t/a_test.py@hardware=cuda and 1 other files succeeded" in run.output
+    assert "2 passed" in run.output
+    for name in ("a", "b"):
+        assert f"t/{name}_test.py@hardware=rocm skipped: needs rocm" in run.output
 
 
 def test_debug_of_a_skipped_test_says_so(ws: Workspace) -> None:
