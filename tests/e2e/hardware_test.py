@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import re
+import zipfile
 from pathlib import Path
 from typing import Iterator
 from xml.etree import ElementTree
 
 import pytest
 
-from e2e.workspace import REPOSITORY, PantsRun, Workspace, workspace
+from e2e.workspace import PantsRun, Workspace, workspace
 
 # What the test process sees, written where Pants collects extra output.
 _WITNESS = """\
@@ -40,10 +44,9 @@ def ws(shared_workspace: Workspace, request: pytest.FixtureRequest) -> Workspace
     return shared_workspace
 
 
-def pants_in_ci(ws: Workspace, *args: str) -> PantsRun:
+def pants_in_ci(ws: Workspace, *args: str, cwd: str = ".") -> PantsRun:
     """Run as CI does: with this repository's own pants.ci.toml."""
-    ws.write({"pants.ci.toml": (REPOSITORY / "pants.ci.toml").read_text()})
-    return ws.pants(*args, env={"PANTS_CONFIG_FILES": "pants.ci.toml"})
+    return ws.pants(*args, env={"PANTS_CONFIG_FILES": str(ws.root / "pants.ci.toml")}, cwd=cwd)
 
 
 DEVICE_TARGETS = {
@@ -97,15 +100,50 @@ def test_a_lane_without_its_hardware_is_red_in_ci(ws: Workspace) -> None:
         pytest.param(
             ["--tag=cuda", "test", "t:device"], "name its folder with `::`", id="literal generator"
         ),
+        pytest.param(
+            ["--tag=cuda", "test", "t:device", "t::"], "`::` instead", id="literal beside a glob"
+        ),
+        pytest.param(
+            ["--tag=cpu", "test", "t/c_test.py", "t::"], "no target of it", id="file of other tag"
+        ),
         pytest.param(["test", "tools::"], "selects no test", id="no test"),
+        pytest.param(["--tag=cuda", "test"], "No test is selected", id="nothing typed"),
     ],
 )
 def test_an_empty_selection_is_red_in_ci(ws: Workspace, args: list[str], message: str) -> None:
-    ws.write({**DEVICE_TARGETS, "tools/BUILD": "files(sources=['*.txt'])", "tools/a.txt": ""})
+    ws.write(
+        {
+            "t/BUILD": """\
+                triton_tests(
+                    name="device", sources=["[ac]_test.py"], hardware=parametrize("cuda", "rocm")
+                )
+                triton_tests(name="cpu", sources=["a_test.py"])
+                """,
+            "t/a_test.py": _WITNESS,
+            "t/c_test.py": _WITNESS,
+            "tools/BUILD": "files(sources=['*.txt'])",
+            "tools/a.txt": "",
+        }
+    )
     run = pants_in_ci(ws, *args)
     assert run.exit_code == 1, run.output
     assert message in run.output
     assert "Traceback" not in run.output
+
+
+def test_specs_are_relative_to_where_one_stands(ws: Workspace) -> None:
+    ws.write(DEVICE_TARGETS)
+    run = pants_in_ci(ws, "--tag=cuda", "test", ":device", cwd="t")
+    assert run.exit_code == 1
+    assert "`--tag=cuda :device` selects no test" in run.output
+
+
+def test_nothing_changed_is_no_mistake_in_ci(ws: Workspace) -> None:
+    ws.write(DEVICE_TARGETS)
+    ws.git("add", "--all")
+    ws.git("commit", "--quiet", "--message=base")
+    run = pants_in_ci(ws, "--tag=cuda,rocm", "--changed-since=HEAD", "test")
+    assert run.exit_code == 0, run.output
 
 
 def test_debug_holds_a_device_too(ws: Workspace) -> None:
@@ -187,16 +225,19 @@ def test_a_cpu_test_knows_nothing_of_devices_or_of_the_user(ws: Workspace, tmp_p
     run = ws.pants("--tag=cpu", "test", "t::")
     assert run.exit_code == 0, run.output
     env = witness_of(ws, "t.a_test.py.cpu")
-    assert not [name for name in env if name.endswith("VISIBLE_DEVICES")]
+    assert env["CUDA_VISIBLE_DEVICES"] == env["ROCR_VISIBLE_DEVICES"] == ""
     assert "PANTS_TRITON_FINGERPRINT" not in env
     homes = {name: Path(env[name]) for name in ("HOME", "TRITON_HOME", "TRITON_CACHE_DIR")}
     sandbox = homes["HOME"].parent
     assert sandbox != Path.home()
     assert all(sandbox in path.parents for path in homes.values())
 
-    # It is the same test on a host with other devices.
+    # It is the same test on a host with other devices, and for a user with another environment.
     ws.install_nvidia(driver="560.28.03")
     assert "(memoized)" in ws.pants("--tag=cpu", "test", "t::").output
+    other_user = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "LANG": "de_DE.UTF-8"}
+    other = ws.pants("--no-pantsd", "--tag=cpu", "test", "t::", env=other_user)
+    assert "(cached locally)" in other.output
 
 
 def test_fields_reach_pytest(ws: Workspace) -> None:
@@ -229,17 +270,14 @@ def test_fields_reach_pytest(ws: Workspace) -> None:
             "t/isolated_test.py": """\
                 import os
 
-                def test_ends_its_process_only():
-                    if os.environ.get("CRASH"):
-                        os._exit(3)
+                def test_ends_its_process():
+                    os._exit(3)
 
-                PIDS = set()
+                def test_another():
+                    pass
 
-                def test_pid():
-                    PIDS.add(os.getpid())
-
-                def test_other_pid():
-                    assert not PIDS
+                def test_a_third():
+                    pass
                 """,
             "t/timeout_test.py": """\
                 import time
@@ -249,15 +287,22 @@ def test_fields_reach_pytest(ws: Workspace) -> None:
                 """,
         }
     )
-    run = ws.pants("test", "--output=all", "t:t", "t:isolated")
+    run = ws.pants("test", "--output=all", "t:t")
     assert run.exit_code == 0, run.output
-    assert "3 passed" in run.output
+    assert "2 passed" in run.output
+    crashed = ws.pants("test", "t:isolated")
+    assert crashed.exit_code == 1
+    assert "1 failed, 2 passed" in crashed.output
     timed_out = ws.pants("test", "t:timeout")
     assert timed_out.exit_code != 0
     assert "timeout" in timed_out.output.lower() or "timed out" in timed_out.output.lower()
     selected = ws.pants("test", "--output=all", "t:t", "--", "-k", "test_env")
     assert selected.exit_code == 0, selected.output
     assert "1 passed" in selected.output
+    # What is typed wins over what the target says.
+    typed = ws.pants("test", "t:t", "--", "-m", "slow", "-n0")
+    assert typed.exit_code == 1
+    assert "test_deselected" in typed.output and "gw0" not in typed.output
 
 
 def test_a_device_test_times_out_by_its_lease(ws: Workspace) -> None:
@@ -290,11 +335,73 @@ def test_coverage_and_shards(ws: Workspace) -> None:
         assert sum(name in output for output in shards) == 1
 
 
+def test_an_edit_reruns_only_the_tests_of_what_was_edited(ws: Workspace) -> None:
+    ws.write(
+        {
+            "t/BUILD": "python_sources()\ntriton_tests(name='tests')",
+            "t/a.py": "A = 1\n",
+            "t/b.py": "B = 1\n",
+            "t/a_test.py": "from t.a import A\n\ndef test_a():\n    assert A\n",
+            "t/b_test.py": "from t.b import B\n\ndef test_b():\n    assert B\n",
+        }
+    )
+    assert ws.pants("test", "t::").exit_code == 0
+    again = ws.pants("test", "t::").output
+    assert again.count("(memoized)") == 2
+    ws.write({"t/a.py": "A = 2\n"})
+    edited = ws.pants("test", "t::").output
+    summary = {line.split()[1]: line for line in edited.splitlines() if " succeeded in " in line}
+    assert "(memoized)" not in summary["t/a_test.py:tests"]
+    assert "(memoized)" in summary["t/b_test.py:tests"]
+
+
+def test_a_lock_with_a_wrong_hash(ws: Workspace) -> None:
+    wheel = ws.root / "wheels/onefile-1.0-py3-none-any.whl"
+    wheel.parent.mkdir(exist_ok=True)
+    info = "onefile-1.0.dist-info"
+    members = {
+        "onefile.py": "",
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: onefile\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    members[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in (*members, f"{info}/RECORD"))
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    right = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    ws.write(
+        {
+            "t/BUILD": """\
+                python_requirement(name="onefile", requirements=["onefile==1.0"])
+                triton_tests(name="tests")
+                """,
+            "t/a_test.py": "import onefile\n\ndef test_a():\n    pass\n",
+            "t/lock.txt": f"onefile==1.0 --hash=sha256:{'0' * 64}\n",
+        }
+    )
+    options = [
+        "--python-enable-resolves",
+        "--python-resolves={'python-default': 't/lock.txt'}",
+        "--no-python-resolves-generate-lockfiles",
+        "--python-repos-indexes=[]",
+        f"--python-repos-find-links=['file://{wheel.parent}']",
+    ]
+    wrong = ws.pants(*options, "test", "t::")
+    assert wrong.exit_code == 1
+    assert "t/lock.txt" in wrong.output and "DO NOT MATCH THE HASHES" in wrong.output
+    assert "onefile==1.0" in wrong.output
+
+    ws.write({"t/lock.txt": f"onefile==1.0 --hash=sha256:{right}\n"})
+    mended = ws.pants(*options, "test", "t::")
+    assert mended.exit_code == 0, mended.output
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
         pytest.param('hardware="cdua"', "Did you mean 'cuda'?", id="misspelt hardware"),
         pytest.param('hardware="rocm", arch="sm_90"', "belongs to hardware `cuda`", id="vendor"),
+        pytest.param('hardware=["cuda", "rocm"]', "parametrize(", id="list"),
         pytest.param('hardware="cuda", devices=0', "at least 1", id="no devices"),
     ],
 )
@@ -302,7 +409,7 @@ def test_bad_fields_name_the_target(ws: Workspace, fields: str, message: str) ->
     ws.write({"t/BUILD": f"triton_tests({fields})", "t/a_test.py": ""})
     run = ws.pants("test", "t::")
     assert run.exit_code == 1
-    assert "t/a_test.py" in run.output and message in run.output
+    assert re.search(r"\bt:t\b|t/a_test\.py", run.output) and message in run.output
     assert "Traceback" not in run.output
 
 

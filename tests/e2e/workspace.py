@@ -37,6 +37,13 @@ interpreter_constraints = ["CPython==3.9.*"]
 [python-infer]
 use_rust_parser = true
 
+# As in this repository's own pants.toml.
+[pex]
+executable_search_paths = ["/usr/local/bin", "/usr/bin", "/bin"]
+
+[subprocess-environment]
+env_vars = ["LANG=C.UTF-8"]
+
 [hardware]
 tool_search_path = ["%(buildroot)s/tools"]
 """
@@ -93,12 +100,18 @@ class Workspace:
         )
         tool.chmod(0o755)
 
-    def pants(self, *args: str, env: Mapping[str, str] | None = None) -> PantsRun:
-        """Run this repository's launcher in the workspace."""
+    def git(self, *args: str) -> None:
+        identity = ["-c", "user.name=Test", "-c", "user.email=test@example.org"]
+        subprocess.run(["git", *identity, *args], cwd=self.root, check=True)
+
+    def pants(self, *args: str, env: Mapping[str, str] | None = None, cwd: str = ".") -> PantsRun:
+        """Run this repository's launcher in the workspace, or in a folder `cwd` of it."""
+        folder = self.root / cwd
         process = subprocess.run(
             [str(REPOSITORY / "pants"), *args],
-            cwd=self.root,
-            env={**self._env, **(env or {})},
+            cwd=folder,
+            # As a shell does; Pants learns from it where in the workspace one stands.
+            env={**self._env, "PWD": str(folder), **(env or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -120,7 +133,14 @@ def workspace(root: Path) -> Iterator[Workspace]:
         k: v for k, v in os.environ.items() if not k.startswith(("PANTS_CONFIG", "PEX_", "PYTEST"))
     }
     result = Workspace(root, env)
-    result.write({"pants.toml": _PANTS_TOML.format(repository=REPOSITORY)})
+    result.write(
+        {
+            "pants.toml": _PANTS_TOML.format(repository=REPOSITORY),
+            # What CI adds is this repository's own.
+            "pants.ci.toml": (REPOSITORY / "pants.ci.toml").read_text(),
+            ".gitignore": "/.pants.d/\n/.pids/\n/.store/\n/dist/\n",
+        }
+    )
     (root / "tools").mkdir(exist_ok=True)
     subprocess.run(["git", "init", "--quiet", str(root)], check=True)
     try:

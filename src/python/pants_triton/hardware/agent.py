@@ -13,24 +13,23 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Sequence
 
 from pants_triton.hardware.device import VENDORS
-from pants_triton.hardware.lease import run_leased
+from pants_triton.hardware.lease import EXIT_NO_LEASE, run_leased
 from pants_triton.hardware.parse import parse_host
 from pants_triton.hardware.probe import observe
 from pants_triton.hardware.session import Session, load_session, save_session
 
-# Where the vendors' tools are besides PATH, for a lease that finds no record of the session's
-# probe.
-_TOOL_FOLDERS = (
-    "/usr/local/bin",
-    "/usr/bin",
-    "/bin",
-    "/usr/sbin",
-    "/opt/rocm/bin",
-    "/usr/lib/wsl/lib",
+#: The modules of this package that make up the program, to be copied into a sandbox.
+AGENT_MODULES = (
+    *("device", "probe", "parse", "session"),
+    *("admission", "visibility", "child", "lease", "agent"),
 )
+
+#: Where Pants' rules put this program and the lease folder in a sandbox.
+SANDBOX_DIR = ".pants_triton_agent"
+SANDBOX_LEASE_DIR = ".pants_triton_leases"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -50,7 +49,12 @@ def main(argv: Sequence[str]) -> int:
 
 def _probe(args: argparse.Namespace) -> int:
     try:
-        observations = _observe(args.search_path, args.timeout, args.torch_pythons)
+        observations = observe(
+            args.search_path,
+            os.environ,
+            tool_timeout_s=args.timeout,
+            torch_pythons=args.torch_pythons,
+        )
     except Exception as e:
         # `observe` doesn't raise; but if it does, the cpu tests of this host must still run.
         observations = {"version": 1, "error": f"{type(e).__name__}: {e}"}
@@ -65,7 +69,17 @@ def _probe(args: argparse.Namespace) -> int:
 
 
 def _lease(args: argparse.Namespace, command: Sequence[str]) -> int:
-    session = load_session(args.lease_dir, os.getppid()) or _probe_session(args.search_path)
+    session = load_session(args.lease_dir, os.getppid())
+    if session is None:
+        # Probing again here would find devices that the user has narrowed away: this process
+        # doesn't have the user's environment.
+        print(
+            f"pants-triton: {args.lease_dir} has no record of the devices that this run of Pants "
+            "found. Run it again; if that doesn't help, see whether Pants' `named_caches_dir` can "
+            "be written.",
+            file=sys.stderr,
+        )
+        return EXIT_NO_LEASE
     return run_leased(
         command,
         lease_dir=args.lease_dir,
@@ -79,16 +93,6 @@ def _lease(args: argparse.Namespace, command: Sequence[str]) -> int:
         environ=os.environ,
         interactive=args.interactive,
     )
-
-
-def _probe_session(search_path: list[str]) -> Session:
-    # One test a device is what harms nobody.
-    host = parse_host(_observe(search_path, 20.0, ["python3"]))
-    return Session(host)
-
-
-def _observe(search_path: list[str], timeout_s: float, pythons: list[str]) -> dict[str, Any]:
-    return observe(search_path, os.environ, tool_timeout_s=timeout_s, torch_pythons=pythons)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -114,12 +118,6 @@ def _parser() -> argparse.ArgumentParser:
     lease.add_argument("--timeout", type=float, help="seconds for the command, once it has devices")
     lease.add_argument(
         "--interactive", action="store_true", help="leave the terminal to the command"
-    )
-    lease.add_argument(
-        "--search-path",
-        type=_paths,
-        default=[*_paths(os.environ.get("PATH", "")), *_TOOL_FOLDERS],
-        help="folders with the tools, if the probe left no record",
     )
     return parser
 

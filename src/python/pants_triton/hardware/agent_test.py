@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from pants_triton.hardware import agent
-from pants_triton.hardware.agent import main
+from pants_triton.hardware.agent import AGENT_MODULES, main
 from pants_triton.hardware.device import host_from_json
+from pants_triton.hardware.lease import EXIT_NO_LEASE
 from pants_triton.hardware.session import Session, load_session
-
-MODULES = "device probe parse requirement lease child session agent".split()
 
 
 def test_probe_prints_observations_and_host(
@@ -68,12 +67,38 @@ def test_a_copy_of_these_modules_runs_on_its_own(tmp_path: Path) -> None:
     package.mkdir(parents=True)
     for folder in (package, package.parent):
         (folder / "__init__.py").touch()
-    for module in MODULES:
+    for module in AGENT_MODULES:
         shutil.copy(Path(agent.__file__).parent / f"{module}.py", package)
     (tmp_path / "agent/__main__.py").write_text(
-        "import sys\nfrom pants_triton.hardware.agent import main\nsys.exit(main(sys.argv[1:]))\n"
+        "import sys\nfrom pants_triton.hardware.agent import AGENT_MODULES, main\nsys.exit(main(sys.argv[1:]))\n"
     )
     argv = [sys.executable, "-I", str(tmp_path / "agent"), "probe"]
     result = subprocess.run(argv, stdout=subprocess.PIPE, cwd=tmp_path, timeout=60)
     assert result.returncode == 0
     assert "cuda" in json.loads(result.stdout)["host"]["problems"]
+
+
+def test_the_copied_modules_are_those_that_it_needs() -> None:
+    """Another module of this folder may change without another key for every test on a device."""
+    script = (
+        "import sys, pants_triton.hardware.agent\n"
+        "print(*sorted(m.rpartition('.')[2] for m in sys.modules"
+        " if m.startswith('pants_triton.hardware.')))"
+    )
+    source_root = Path(agent.__file__).parents[2]
+    imported = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(source_root)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert sorted(AGENT_MODULES) == imported
+
+
+def test_a_lease_without_a_record_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["lease", f"--lease-dir={tmp_path}", "--hardware=cuda", "--fingerprint=f", "--", "true"]
+    assert main(argv) == EXIT_NO_LEASE
+    assert "has no record of the devices" in capsys.readouterr().err

@@ -27,8 +27,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence, TextIO
 
+from pants_triton.hardware.admission import LeaseRequest, Party, admit, describe_wait
 from pants_triton.hardware.child import run_child
-from pants_triton.hardware.device import Device, Host, MachineTorch
+from pants_triton.hardware.device import Device, Host
+from pants_triton.hardware.visibility import device_environment
 
 #: The host no longer has what the test was planned for. 69 is EX_UNAVAILABLE of sysexits.h; pytest
 #: ends with 0 to 5.
@@ -41,122 +43,6 @@ EXIT_NO_LEASE = 74
 _STALE_AFTER_S = 5.0
 _FIRST_REPORT_S = 5.0
 _REPORT_EVERY_S = 60.0
-
-
-# -- planning: pure -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class LeaseRequest:
-    """`devices` of the `eligible` ones (uuids, in order of preference), all at once.
-
-    At most `limit` processes share a device, counting the holder itself; an `exclusive` one shares
-    with none. Where holders state different limits (concurrent runs with different options) the
-    strictest one counts.
-    """
-
-    eligible: tuple[str, ...]
-    devices: int = 1
-    exclusive: bool = False
-    limit: int = 1
-
-
-@dataclass(frozen=True)
-class Party:
-    """A process that waits (`held` is empty) or holds. Lower `ticket` came first. `since` is Unix
-    time."""
-
-    ticket: int
-    request: LeaseRequest
-    held: tuple[str, ...] = ()
-    pid: int = 0
-    command: str = ""
-    since: float = 0.0
-
-
-def admit(me: Party, others: Sequence[Party]) -> tuple[str, ...] | None:
-    """The devices `me`, who waits, may take now; None if it must go on waiting.
-
-    Waiters are served in the order they came, all devices at once, so nobody holds one device while
-    waiting for another (no deadlock). A waiter that can't be served claims the devices it is
-    nearest to getting: later waiters pass it only on other devices. So the number of holders on
-    claimed devices can only fall, and a stream of sharing tests doesn't starve one that wants a
-    device for itself.
-    """
-    holders: dict[str, list[LeaseRequest]] = {}
-    for party in others:
-        for uuid in party.held:
-            holders.setdefault(uuid, []).append(party.request)
-    claimed: set[str] = set()
-    waiting = [party for party in others if not party.held and party.ticket < me.ticket]
-    for party in [*sorted(waiting, key=lambda p: p.ticket), me]:
-        free = [u for u in party.request.eligible if u not in claimed]
-        free.sort(key=lambda u: len(holders.get(u, ())))
-        open_to = [u for u in free if _may_join(party.request, holders.get(u, ()))]
-        chosen = tuple(open_to[: party.request.devices])
-        served = len(chosen) == party.request.devices
-        if party is me:
-            return chosen if served else None
-        if served:
-            for uuid in chosen:
-                holders.setdefault(uuid, []).append(party.request)
-        else:
-            claimed.update(free[: party.request.devices])
-    raise AssertionError("unreachable: `me` ends the loop")
-
-
-def _may_join(request: LeaseRequest, holders: Sequence[LeaseRequest]) -> bool:
-    if request.exclusive:
-        return not holders
-    limits = [request.limit, *(1 if h.exclusive else h.limit for h in holders)]
-    return len(holders) + 1 <= min(limits)
-
-
-def device_environment(
-    hardware: str, devices: Sequence[Device], torch: MachineTorch | None, environ: Mapping[str, str]
-) -> dict[str, str]:
-    """`environ` changed so that a process sees exactly `devices`, in this order, and no other
-    vendor's.
-
-    CUDA gets UUIDs, which mean the same under any CUDA_DEVICE_ORDER. ROCr gets UUIDs where the
-    devices have some; HIP counts only what ROCr leaves, hence 0 to n-1, whichever devices these
-    are. An empty CUDA_VISIBLE_DEVICES hides all from CUDA and is as good as unset for HIP, which
-    otherwise would read it; an empty ROCR_VISIBLE_DEVICES hides all from ROCr.
-    """
-    result = {k: v for k, v in environ.items() if k != "GPU_DEVICE_ORDINAL"}
-    selectors = ",".join(device.selector for device in devices)
-    if hardware == "cuda":
-        result["CUDA_VISIBLE_DEVICES"] = selectors
-        result["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-        result["ROCR_VISIBLE_DEVICES"] = ""
-        result["HIP_VISIBLE_DEVICES"] = "-1"
-    elif hardware == "rocm":
-        result["CUDA_VISIBLE_DEVICES"] = ""
-        result["ROCR_VISIBLE_DEVICES"] = selectors
-        result["HIP_VISIBLE_DEVICES"] = ",".join(str(i) for i in range(len(devices)))
-        if torch is not None:
-            # Appended: whatever else is in that folder must not shadow the test's own packages.
-            paths = [result.get("PEX_EXTRA_SYS_PATH", ""), torch.site_packages]
-            result["PEX_EXTRA_SYS_PATH"] = os.pathsep.join(path for path in paths if path)
-    return result
-
-
-def describe_wait(
-    hardware: str, waited_s: float, request: LeaseRequest, others: Sequence[Party], ahead: int
-) -> str:
-    """What a person reads who wonders why a test doesn't start."""
-    lines = [f"waiting for {request.devices} {hardware} device(s) since {waited_s:.0f} s"]
-    for party in others:
-        for uuid in party.held:
-            if uuid in request.eligible:
-                since = time.strftime("%H:%M:%S", time.localtime(party.since))
-                how = "exclusively" if party.request.exclusive else "shared"
-                lines.append(
-                    f"{uuid} is held {how} since {since} by pid {party.pid}: {party.command}"
-                )
-    if ahead:
-        lines.append(f"{ahead} processes asked earlier")
-    return "; ".join(lines)
 
 
 # -- the shared folder ----------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -115,14 +114,6 @@ def test_a_host_that_changed_since_planning(lease_dir: Path) -> None:
     assert process.returncode == EXIT_DEVICE_CHANGED
     assert "planned for 1 x 'cuda sm_90 | H100', but of these the host now has 0" in err
     assert f"Found: {FINGERPRINT}" in err
-
-
-def test_without_a_record_the_host_is_probed_anew(lease_dir: Path) -> None:
-    shutil.rmtree(lease_dir / "hosts")
-    process = start(lease_dir, ["--search-path=/nonexistent"], "true")
-    _, err = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == EXIT_DEVICE_CHANGED
-    assert "Found: no nvidia-smi on the search path" in err
 
 
 def test_a_lease_folder_that_is_none(tmp_path: Path) -> None:

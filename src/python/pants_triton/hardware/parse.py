@@ -322,11 +322,11 @@ def parse_amd(observations: Mapping[str, Any]) -> Found:
         blocked = _kfd_blocked(kfd)
         if blocked:
             return Found(problem=blocked)
-        return _number_amd(nodes, _amd_driver(observations))
+        return _number_amd(nodes, _amd_driver(observations), _rocm_version(observations))
     for source in (_amd_smi_devices, _rocminfo_devices):
         devices = source(observations)
         if devices:
-            return _number_amd(devices, _amd_driver(observations))
+            return _number_amd(devices, _amd_driver(observations), _rocm_version(observations))
     return Found(problem=_amd_problem(observations, kfd))
 
 
@@ -478,7 +478,7 @@ def _rocminfo_memory_mib(block: str) -> int | None:
     return int(pool.group(1)) // 1024 if pool else None
 
 
-def _number_amd(gpus: Sequence[AmdGpu], driver: str) -> Found:
+def _number_amd(gpus: Sequence[AmdGpu], driver: str, rocm_version: str) -> Found:
     """Indices and identities. ROCR_VISIBLE_DEVICES takes `GPU-<16 hex digits>` or an index; the
     unique id is 0 on many consumer boards and, on older kernels, the same for all partitions of a
     board. Where it identifies no single device, the index does.
@@ -500,7 +500,8 @@ def _number_amd(gpus: Sequence[AmdGpu], driver: str) -> Found:
                 index=index,
                 name=gpu.name,
                 arch=gpu.arch,
-                driver=driver or gpu.driver or "unknown",
+                driver=(driver or gpu.driver or "unknown")
+                + (f", rocm {rocm_version}" if rocm_version else ""),
                 memory_mib=gpu.memory_mib,
                 uuid=f"GPU-{gpu.unique_id}" if known else f"AMD-{index}",
                 selector=f"GPU-{gpu.unique_id}" if known else str(index),
@@ -518,6 +519,10 @@ def _amd_driver(observations: Mapping[str, Any]) -> str:
     # The kernel's own amdgpu has no version but the kernel's.
     release = _line(_text(_mapping(observations.get("platform")), "release"))
     return f"in-tree {release}" if release else ""
+
+
+def _rocm_version(observations: Mapping[str, Any]) -> str:
+    return _line(_text(observations, "rocm_version"))
 
 
 def _amd_problem(observations: Mapping[str, Any], kfd: Mapping[str, Any]) -> str:

@@ -250,6 +250,15 @@ def test_why_there_is_no_amd_device(seen: Any, reason: str) -> None:
     assert reason in parsed.problems["rocm"]
 
 
+def test_an_update_of_rocm_is_another_fingerprint() -> None:
+    before, after = (
+        parse_host(host(amd=recorded.EIGHT_MI300X, rocm_version=version)).devices[0].device_class
+        for version in ("6.2.0-66", "6.3.0-39")
+    )
+    assert "driver amdgpu 6.10.5, rocm 6.2.0-66" in before.fingerprint
+    assert before.fingerprint != after.fingerprint
+
+
 def test_the_machines_torch_is_part_of_the_rocm_fingerprint() -> None:
     seen = host(amd=recorded.EIGHT_MI300X, nvidia=recorded.A100, torch=[recorded.torch()])
     parsed = parse_host(seen)

@@ -61,6 +61,7 @@ def observe(
     *,
     sysfs: str = "/sys",
     dev: str = "/dev",
+    rocm: str = "/opt/rocm",
     tool_timeout_s: float = 20.0,
     torch_pythons: Sequence[str] = ("python3",),
 ) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def observe(
     `tool_timeout_s` seconds.
 
     The result has `version`, `platform`, `environ` (narrowing variables), `tools` (name -> run, see
-    `run_tool`), `kfd` (see `observe_kfd`) and `torch` (a run an interpreter, on hosts with an AMD
+    `run_tool`), `kfd` (see `observe_kfd`), `rocm_version` and `torch` (a run an interpreter, on hosts with an AMD
     device).
     """
     run = _Tools(search_path, environ, tool_timeout_s).run
@@ -105,6 +106,8 @@ def observe(
         "environ": {k: environ[k] for k in NARROWING_VARIABLES if k in environ},
         "tools": tools,
         "kfd": kfd,
+        # Tests use ROCm's libraries (libamdhip64.so), which are updated apart from the driver.
+        "rocm_version": _read(Path(rocm, ".info/version")),
         "torch": torch,
     }
 

@@ -67,6 +67,8 @@ def test_amd_from_sysfs_with_the_machines_torch(tmp_path: Path) -> None:
     write_kfd(tmp_path / "sys", recorded.EIGHT_MI300X["kfd"]["nodes"])
     (tmp_path / "sys/module/amdgpu").mkdir(parents=True)
     (tmp_path / "sys/module/amdgpu/version").write_text("6.10.5\n")
+    (tmp_path / "rocm/.info").mkdir(parents=True)
+    (tmp_path / "rocm/.info/version").write_text("6.2.0-66\n")
     (tmp_path / "dev/dri").mkdir(parents=True)
     (tmp_path / "dev/kfd").touch()
     for minor in range(129, 137):
@@ -81,6 +83,7 @@ def test_amd_from_sysfs_with_the_machines_torch(tmp_path: Path) -> None:
         {"PYTHONPATH": str(tmp_path / "site")},
         sysfs=str(tmp_path / "sys"),
         dev=str(tmp_path / "dev"),
+        rocm=str(tmp_path / "rocm"),
         torch_pythons=["no-such-python", sys.executable],
     )
     host = parse_host(seen)
@@ -88,7 +91,8 @@ def test_amd_from_sysfs_with_the_machines_torch(tmp_path: Path) -> None:
     assert host.torch is not None
     assert host.torch.site_packages == str(tmp_path / "site")
     assert host.of("rocm")[0].device_class.fingerprint == (
-        "rocm gfx942 | AMD Instinct MI300X | 196592 MiB | driver amdgpu 6.10.5 | torch 2.5.1+rocm6.2"
+        "rocm gfx942 | AMD Instinct MI300X | 196592 MiB | driver amdgpu 6.10.5, rocm 6.2.0-66"
+        " | torch 2.5.1+rocm6.2"
     )
 
 

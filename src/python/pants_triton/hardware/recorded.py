@@ -37,6 +37,7 @@ def host(
     environ: Mapping[str, str] | None = None,
     system: str = "Linux",
     torch: Sequence[Mapping[str, Any]] = (),
+    rocm_version: str | None = None,
 ) -> dict[str, Any]:
     """Observations of a host with these boards; a vendor that is left out has no tool and no
     driver.
@@ -63,6 +64,7 @@ def host(
             "nodes": [],
             **amd.get("kfd", {}),
         },
+        "rocm_version": rocm_version,
         "torch": list(torch),
     }
 

@@ -25,53 +25,31 @@ from pants.engine.rules import Get, MultiGet, collect_rules, goal_rule, rule
 from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 
+from pants_triton.hardware.agent import AGENT_MODULES, SANDBOX_DIR, SANDBOX_LEASE_DIR
 from pants_triton.hardware.device import Host
 from pants_triton.hardware.parse import parse_host
+from pants_triton.hardware.probe import NARROWING_VARIABLES
 from pants_triton.hardware.render import render_json, render_table
 from pants_triton.hardware.requirement import RequirementError, assume_devices
 from pants_triton.hardware.subsystem import HardwareSubsystem, ReportFormat
 
-# The modules of this package that run outside Pants, in the processes that probe the host and hold
-# devices. They import nothing but each other and the standard library.
-_AGENT_MODULES = (
-    "device.py",
-    "probe.py",
-    "parse.py",
-    "requirement.py",
-    "session.py",
-    "child.py",
-    "lease.py",
-    "agent.py",
-)
-AGENT_DIR = ".pants_triton_agent"
-
 # Devices are leased through files in this append-only cache: all Pants runs of a user see the same
 # folder, and its path is in no cache key.
-LEASE_CACHE = FrozenDict({"pants_triton_leases": ".pants_triton_leases"})
-LEASE_DIR = LEASE_CACHE["pants_triton_leases"]
-
-# What a user narrows the set of visible devices with. The probe sees them; test processes don't, or
-# the same device under another number would be another cache key.
-NARROWING_VARIABLES = (
-    "CUDA_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
-    "NVIDIA_VISIBLE_DEVICES",
-)
+LEASE_CACHE = FrozenDict({"pants_triton_leases": SANDBOX_LEASE_DIR})
 
 
 @dataclass(frozen=True)
 class HardwareAgent:
     """The program that probes the host and leases devices, for `immutable_input_digests`.
 
-    Run it as `python {AGENT_DIR} probe …` or `python {AGENT_DIR} lease … -- argv`.
+    Run it as `python {SANDBOX_DIR} probe …` or `python {SANDBOX_DIR} lease … -- argv`.
     """
 
     digest: Digest
 
     @property
     def immutable_input_digests(self) -> FrozenDict[str, Digest]:
-        return FrozenDict({AGENT_DIR: self.digest})
+        return FrozenDict({SANDBOX_DIR: self.digest})
 
 
 @rule
@@ -81,9 +59,9 @@ async def package_hardware_agent() -> HardwareAgent:
     package_path = package.replace(".", "/")
 
     def module(name: str) -> FileContent:
-        content = pkgutil.get_data(package, name)
+        content = pkgutil.get_data(package, f"{name}.py")
         assert content is not None
-        return FileContent(f"{package_path}/{name}", content)
+        return FileContent(f"{package_path}/{name}.py", content)
 
     parents = [package_path[:i] for i, c in enumerate(package_path) if c == "/"]
     digest = await Get(
@@ -96,7 +74,7 @@ async def package_hardware_agent() -> HardwareAgent:
                     "sys.exit(main(sys.argv[1:]))\n".encode(),
                 ),
                 *(FileContent(f"{path}/__init__.py", b"") for path in (*parents, package_path)),
-                *(module(name) for name in _AGENT_MODULES),
+                *(module(name) for name in AGENT_MODULES),
             ]
         ),
     )
@@ -166,6 +144,8 @@ async def probe_host(
             "The option `[hardware].tests_per_device` must be at least 1, but is "
             f"{hardware.tests_per_device}."
         )
+    # Test processes don't see what a user narrows the visible devices with, or the same device
+    # under another number would be another cache key: the probe tells them.
     env = await Get(EnvironmentVars, EnvironmentVarsRequest(["PATH", "HOME", *NARROWING_VARIABLES]))
     search_path = _expand_search_path(hardware.tool_search_path, env.get("PATH", ""))
     result = await Get(
@@ -173,12 +153,12 @@ async def probe_host(
         Process(
             argv=(
                 python.path.path,
-                AGENT_DIR,
+                SANDBOX_DIR,
                 "probe",
                 f"--search-path={os.pathsep.join(search_path)}",
                 f"--timeout={hardware.tool_timeout}",
                 f"--torch-pythons={os.pathsep.join(hardware.torch_pythons)}",
-                f"--lease-dir={LEASE_DIR}",
+                f"--lease-dir={SANDBOX_LEASE_DIR}",
                 f"--tests-per-device={hardware.tests_per_device}",
             ),
             env=env,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,14 +46,14 @@ def save_session(lease_dir: Path, parent_pid: int, session: Session) -> None:
     fd, temporary = tempfile.mkstemp(dir=folder, prefix=f".{parent_pid}-")
     with os.fdopen(fd, "w") as f:
         json.dump(record, f)
-    os.replace(temporary, folder / f"{parent_pid}.json")
+    os.replace(temporary, folder / _record_name(parent_pid))
 
 
 def load_session(lease_dir: Path, parent_pid: int) -> Session | None:
     """The record for the children of `parent_pid`; None if there is none, or it is another
     process's."""
     try:
-        record = json.loads((_folder(lease_dir) / f"{parent_pid}.json").read_text())
+        record = json.loads((_folder(lease_dir) / _record_name(parent_pid)).read_text())
         # The pid may have been used again since.
         if record["started"] != process_start(parent_pid):
             return None
@@ -75,10 +76,22 @@ def _folder(lease_dir: Path) -> Path:
     return lease_dir / "hosts"
 
 
+def _record_name(pid: int) -> str:
+    return f"{_pid_namespace()}-{pid}.json"
+
+
+def _pid_namespace() -> str:
+    # Containers that share the folder each count pids from 1.
+    try:
+        return re.sub(r"\D", "", os.readlink("/proc/self/ns/pid"))
+    except OSError:
+        return "0"
+
+
 def _prune(folder: Path) -> None:
-    for record in folder.glob("*.json"):
+    for record in folder.glob(f"{_pid_namespace()}-*.json"):
         try:
-            os.kill(int(record.stem), 0)
+            os.kill(int(record.stem.partition("-")[2]), 0)
         except (ProcessLookupError, ValueError, OverflowError):
             with contextlib.suppress(OSError):
                 record.unlink()

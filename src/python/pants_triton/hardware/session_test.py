@@ -18,6 +18,11 @@ SESSION = Session(
 )
 
 
+def only_record(lease_dir: Path) -> Path:
+    [record] = (lease_dir / "hosts").iterdir()
+    return record
+
+
 def test_children_of_one_process_share_its_record(tmp_path: Path) -> None:
     save_session(tmp_path, os.getpid(), SESSION)
     assert load_session(tmp_path, os.getpid()) == SESSION
@@ -35,8 +40,8 @@ def test_no_record(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"started": null}', '{"host": {}}'])
 def test_a_broken_record_is_none(tmp_path: Path, content: str) -> None:
-    (tmp_path / "hosts").mkdir()
-    (tmp_path / f"hosts/{os.getpid()}.json").write_text(content)
+    save_session(tmp_path, os.getpid(), SESSION)
+    only_record(tmp_path).write_text(content)
     assert load_session(tmp_path, os.getpid()) is None
 
 
@@ -45,13 +50,21 @@ def test_records_of_dead_processes_are_removed(tmp_path: Path) -> None:
     save_session(tmp_path, process.pid, SESSION)
     process.wait()
     save_session(tmp_path, os.getpid(), SESSION)
-    assert [path.name for path in (tmp_path / "hosts").iterdir()] == [f"{os.getpid()}.json"]
+    assert only_record(tmp_path).name.endswith(f"-{os.getpid()}.json")
+
+
+def test_records_of_other_containers_are_left_alone(tmp_path: Path) -> None:
+    save_session(tmp_path, os.getpid(), SESSION)
+    other = only_record(tmp_path).with_name("4026531836-1.json")
+    other.touch()
+    save_session(tmp_path, os.getpid(), SESSION)
+    assert other.exists()
 
 
 @pytest.mark.skipif(process_start(os.getpid()) is None, reason="no /proc")
 def test_a_record_of_an_earlier_process_with_the_same_pid_is_none(tmp_path: Path) -> None:
     save_session(tmp_path, os.getpid(), SESSION)
-    record = tmp_path / f"hosts/{os.getpid()}.json"
+    record = only_record(tmp_path)
     started = process_start(os.getpid())
     record.write_text(record.read_text().replace(f'"started": "{started}"', '"started": "1"'))
     assert load_session(tmp_path, os.getpid()) is None

@@ -13,32 +13,16 @@ from pants.core.util_rules.source_files import SourceFiles, SourceFilesRequest
 from pants.engine.fs import Digest, DigestContents
 from pants.engine.rules import Get, collect_rules, rule
 from pants.engine.target import AllTargets, FieldSet, Target
-from pants.option.option_types import SkipOption
-from pants.option.subsystem import Subsystem
 from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
-from pants.util.strutil import help_text
 
 from pants_triton.hardware.target_types import HardwareField
 from pants_triton.testing.markers import Situation, check_markers
+from pants_triton.testing.subsystem import HardwareMarkers
 from pants_triton.testing.target_types import TritonTestEnvField, TritonTestSourceField
 
 # As Triton reads its boolean variables (`triton.knobs`).
 _TRUE_VALUES = frozenset({"1", "true", "on", "y", "yes"})
-
-
-class HardwareMarkers(Subsystem):
-    options_scope = "hardware-markers"
-    name = "hardware-markers"
-    help = help_text(
-        """
-        A linter that compares what the tests of a file ask for in their code (skip conditions such
-        as `not is_hip()`, markers such as `pytest.mark.interpreter`) with the tags of all targets
-        that own the file, and reports tests that would run nowhere.
-        """
-    )
-
-    skip = SkipOption("lint")
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,8 @@ class _Test:
     line: int
     skip_conditions: tuple[ast.expr, ...]
     markers: tuple[str, ...]
+    # What names of the module stand for, such as `HIP` after `HIP = is_hip()`.
+    names: Mapping[str, ast.expr]
 
 
 def _check_test(test: _Test, offered: Sequence[Situation]) -> Iterator[Finding]:
@@ -108,24 +110,49 @@ def _check_test(test: _Test, offered: Sequence[Situation]) -> Iterator[Finding]:
 
 
 def _is_skipped(test: _Test, situation: Situation) -> bool:
-    return any(_evaluate(condition, situation) is True for condition in test.skip_conditions)
+    return any(
+        _evaluate(condition, situation, test.names) is True for condition in test.skip_conditions
+    )
 
 
-def _evaluate(condition: ast.expr, situation: Situation) -> bool | None:
+def _evaluate(
+    condition: ast.expr, situation: Situation, names: Mapping[str, ast.expr]
+) -> bool | None:
     """The condition's value in this situation, or None where that can't be told."""
+    if isinstance(condition, ast.Name) and condition.id in names:
+        # Without that name, so that a name that stands for itself comes to an end.
+        inner = {name: value for name, value in names.items() if name != condition.id}
+        return _evaluate(names[condition.id], situation, inner)
     if isinstance(condition, ast.Constant):
         return bool(condition.value) if isinstance(condition.value, (bool, int)) else None
     if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
-        value = _evaluate(condition.operand, situation)
+        value = _evaluate(condition.operand, situation, names)
         return None if value is None else not value
     if isinstance(condition, ast.BoolOp):
-        values = [_evaluate(v, situation) for v in condition.values]
+        values = [_evaluate(v, situation, names) for v in condition.values]
         decisive = isinstance(condition.op, ast.Or)
         if decisive in values:
             return decisive
         return None if None in values else not decisive
+    if isinstance(condition, ast.Compare) and len(condition.ops) == 1:
+        return _evaluate_comparison(condition, situation, names)
     if isinstance(condition, ast.Call):
         return _evaluate_predicate(_last_name(condition.func), situation)
+    return None
+
+
+def _evaluate_comparison(
+    condition: ast.Compare, situation: Situation, names: Mapping[str, ast.expr]
+) -> bool | None:
+    """`x is False`, `x == True` and their like."""
+    left = _evaluate(condition.left, situation, names)
+    right = _evaluate(condition.comparators[0], situation, names)
+    if left is None or right is None:
+        return None
+    if isinstance(condition.ops[0], (ast.Is, ast.Eq)):
+        return left == right
+    if isinstance(condition.ops[0], (ast.IsNot, ast.NotEq)):
+        return left != right
     return None
 
 
@@ -182,6 +209,7 @@ def _tests_in(
                 statement.lineno,
                 skip_conditions=(*_skip_conditions(marks), *_skips_at_start(statement.body)),
                 markers=tuple(name for name in map(_marker_name, marks) if name),
+                names=aliases,
             )
 
 

@@ -46,6 +46,9 @@ def test_all_owners_count_together() -> None:
         pytest.param("@pytest.mark.skipif(unknown() or is_cuda(), reason='')", id="or"),
         pytest.param("@pytest.mark.skipif(not is_hip_cdna3(), reason='')", id="arch of other"),
         pytest.param("@pytest.mark.skipif(not (is_hip() or is_xpu()), reason='')", id="not or"),
+        pytest.param("@pytest.mark.skipif(is_hip() is False, reason='')", id="is False"),
+        pytest.param("@pytest.mark.skipif(is_cuda() == True, reason='')", id="== True"),
+        pytest.param("HIP = is_hip()\n@pytest.mark.skipif(not HIP, reason='')", id="named"),
     ],
 )
 def test_conditions_that_skip_on_cuda(skip: str) -> None:
@@ -61,6 +64,7 @@ def test_conditions_that_skip_on_cuda(skip: str) -> None:
         pytest.param("@pytest.mark.skipif(not is_hopper(), reason='')", id="arch undecided"),
         pytest.param("@pytest.mark.skipif(True, reason='')", id="skipped everywhere on purpose"),
         pytest.param("@pytest.mark.skip", id="skip"),
+        pytest.param("A = B\nB = A\n@pytest.mark.skipif(A, reason='')", id="names in a circle"),
         pytest.param("@pytest.mark.skipif(capability()[0] < 9, reason='')", id="capability"),
     ],
 )

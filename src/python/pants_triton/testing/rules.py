@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from pants.backend.python.goals.coverage_py import PytestCoverageData
 from pants.backend.python.goals.pytest_runner import (
@@ -25,6 +26,7 @@ from pants.backend.python.target_types import (
 )
 from pants.backend.python.util_rules.interpreter_constraints import InterpreterConstraints
 from pants.backend.python.util_rules.pex import Pex, PexRequest
+from pants.base.build_environment import get_buildroot
 from pants.base.specs import Specs
 from pants.base.specs_parser import SpecsParser
 from pants.core.goals.test import (
@@ -42,6 +44,7 @@ from pants.core.util_rules.partitions import Partition, PartitionerType, Partiti
 from pants.core.util_rules.system_binaries import BashBinary
 from pants.engine.addresses import Address
 from pants.engine.engine_aware import EngineAwareReturnType
+from pants.engine.env_vars import EnvironmentVars, EnvironmentVarsRequest
 from pants.engine.fs import (
     EMPTY_FILE_DIGEST,
     CreateDigest,
@@ -62,22 +65,11 @@ from pants.engine.unions import UnionMembership
 from pants.option.global_options import GlobalOptions
 from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
+from pants.vcs.changed import ChangedOptions
 
 from pants_triton.hardware.device import Host
-from pants_triton.hardware.requirement import (
-    Assumed,
-    Missing,
-    Requirement,
-    match,
-    parse_requirement,
-)
-from pants_triton.hardware.rules import (
-    AGENT_DIR,
-    LEASE_CACHE,
-    LEASE_DIR,
-    HardwareAgent,
-    ProbedHost,
-)
+from pants_triton.hardware.requirement import Requirement, parse_requirement
+from pants_triton.hardware.rules import LEASE_CACHE, HardwareAgent, ProbedHost
 from pants_triton.hardware.subsystem import HardwareSubsystem, MissingHardware
 from pants_triton.hardware.target_types import (
     ArchField,
@@ -85,8 +77,20 @@ from pants_triton.hardware.target_types import (
     ExclusiveDeviceField,
     HardwareField,
 )
+from pants_triton.testing.command import (
+    HOME,
+    leased,
+    needs_lease,
+    process_environment,
+    with_target_args,
+)
 from pants_triton.testing.junit import not_run_report
-from pants_triton.testing.selection import describe_empty_selection, describe_unknown_tags
+from pants_triton.testing.planning import NotRunnable, Plan, Runnable, plan_test
+from pants_triton.testing.selection import (
+    describe_empty_selection,
+    describe_unknown_tags,
+    is_literal,
+)
 from pants_triton.testing.target_types import (
     SkipTritonTestsField,
     TritonTestEnvField,
@@ -99,9 +103,6 @@ from pants_triton.testing.target_types import (
 )
 
 logger = logging.getLogger(__name__)
-
-# The folder inside the sandbox that a test process has as its home.
-_HOME = ".home"
 
 
 @dataclass(frozen=True)
@@ -135,29 +136,12 @@ class TritonTestFieldSet(TestFieldSet):
 
 
 @dataclass(frozen=True)
-class Runnable:
-    """The test can run here, on devices of this class.
-
-    :param fingerprint: see `DeviceClass.fingerprint`; empty for `cpu`.
-    """
-
-    fingerprint: str
-
-
-@dataclass(frozen=True)
-class NotRunnable:
-    """The test can't run here; `reason` is one line."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
 class TritonTestMetadata:
     """What all tests of one process have in common."""
 
     pytest: TestMetadata
     requirement: Requirement
-    plan: Union[Runnable, NotRunnable]
+    plan: Plan
     exclusive_device: bool
     env: FrozenDict[str, str]
     pytest_args: tuple[str, ...]
@@ -202,6 +186,14 @@ class SelectionCheck:
     """The selection is as meant, or a warning was given."""
 
 
+async def _working_directory_in_build_root() -> str:
+    """Where the user stands, which is what specs are relative to; a daemon stands elsewhere."""
+    env = await Get(EnvironmentVars, EnvironmentVarsRequest(["PWD"]))
+    build_root = os.path.realpath(get_buildroot())
+    relative = os.path.relpath(os.path.realpath(env.get("PWD", build_root)), build_root)
+    return "" if relative.startswith("..") else relative
+
+
 @rule
 async def check_selection(
     request: SelectionCheckRequest,
@@ -224,21 +216,37 @@ async def check_selection(
         if unknown:
             logger.warning(unknown)
 
-    raw_specs = parsed_options.options.specs
-    # Without specs, it is `--changed-since` that selects, and nothing changed is no mistake.
-    if request.selects_triton_tests or not is_strict or not raw_specs:
+    changed = ChangedOptions.from_options(parsed_options.options.for_scope("changed"))
+    # Nothing that changed is tested: that is no mistake.
+    if not is_strict or changed.provided:
         return SelectionCheck()
-    specs = SpecsParser().parse_specs(
-        raw_specs,
-        description_of_origin="CLI arguments",
-        unmatched_glob_behavior=global_options.unmatched_cli_globs,
+
+    raw_specs = tuple(parsed_options.options.specs)
+    groups: list[tuple[str, ...]] = []
+    if global_options.tag:
+        # Each literal for itself: one that selects nothing hides behind others that do.
+        groups.extend((spec,) for spec in raw_specs if is_literal(spec))
+    if not request.selects_triton_tests:
+        groups.append(raw_specs)
+    working_directory = await _working_directory_in_build_root()
+    selections = await MultiGet(
+        Get(
+            Targets,
+            Specs,
+            SpecsParser(working_dir=working_directory).parse_specs(
+                group,
+                description_of_origin="CLI arguments",
+                unmatched_glob_behavior=global_options.unmatched_cli_globs,
+            ),
+        )
+        for group in groups
     )
-    targets = await Get(Targets, Specs, specs)
-    selected = await Get(FilteredTargets, Targets, targets)
+    filtered = await MultiGet(Get(FilteredTargets, Targets, targets) for targets in selections)
     test_field_sets = union_membership.get(TestFieldSet)
-    if any(f.is_applicable(target) for target in selected for f in test_field_sets):
-        return SelectionCheck()
-    raise SelectionError(describe_empty_selection(raw_specs, global_options.tag))
+    for group, targets in zip(groups, filtered):
+        if not any(f.is_applicable(target) for target in targets for f in test_field_sets):
+            raise SelectionError(describe_empty_selection(group, global_options.tag))
+    return SelectionCheck()
 
 
 @dataclass(frozen=True)
@@ -258,7 +266,7 @@ class TestPlan(EngineAwareReturnType):
     """Which tests can run here, and why the others can't."""
 
     hardware: FrozenDict[Address, str]
-    plans: FrozenDict[Address, Union[Runnable, NotRunnable]]
+    plans: FrozenDict[Address, Plan]
 
     __test__ = False
 
@@ -280,17 +288,6 @@ class TestPlan(EngineAwareReturnType):
         return False
 
 
-def _plan(requirement: Requirement, host: Host) -> Runnable | NotRunnable:
-    matched = match(requirement, host)
-    if isinstance(matched, Missing):
-        return NotRunnable(matched.reason)
-    if isinstance(matched, Assumed):
-        return NotRunnable(
-            f"it would run on {matched.device_class.arch}, which `[hardware].assume` only assumes"
-        )
-    return Runnable(matched.fingerprint)
-
-
 @rule(desc="Plan Triton tests", level=LogLevel.DEBUG)
 async def plan_triton_tests(request: TestPlanRequest) -> TestPlan:
     host = Host()
@@ -301,7 +298,7 @@ async def plan_triton_tests(request: TestPlanRequest) -> TestPlan:
     return TestPlan(
         FrozenDict({a: requirement.hardware for a, requirement in request.requirements.items()}),
         FrozenDict(
-            {a: _plan(requirement, host) for a, requirement in request.requirements.items()}
+            {a: plan_test(requirement, host) for a, requirement in request.requirements.items()}
         ),
     )
 
@@ -390,84 +387,52 @@ async def set_up_triton_tests(
                 additional_pexes=request.additional_pexes,
             ),
         ),
-        Get(Digest, CreateDigest([Directory(_HOME)])),
+        Get(Digest, CreateDigest([Directory(HOME)])),
     )
+    hardware = metadata.requirement.hardware
+    fingerprint = metadata.plan.fingerprint
     process = setup.process
-    argv = process.argv
-    concurrency_available = process.concurrency_available
-    if metadata.isolated:
-        argv = (*argv, "--forked")
-    if metadata.workers and not request.is_debug:
-        argv = (*argv, "-n", "{pants_concurrency}")
-        concurrency_available = metadata.workers
-    argv = (*argv, *metadata.pytest_args)
-
-    env = {
-        **process.env,
-        # A home per process: what a test finds in the user's `~/.triton` would make its result
-        # depend on the machine, and what it left there would make the next one's.
-        "HOME": "{chroot}/" + _HOME,
-        "TRITON_HOME": "{chroot}/" + _HOME,
-        "TRITON_CACHE_DIR": "{chroot}/" + f"{_HOME}/.triton/cache",
-        "PANTS_TRITON_HARDWARE": metadata.requirement.hardware,
-        **metadata.env,
-    }
-    if metadata.plan.fingerprint:
-        env["PANTS_TRITON_FINGERPRINT"] = metadata.plan.fingerprint
-
     process = dataclasses.replace(
         process,
-        argv=argv,
-        env=FrozenDict(env),
-        input_digest=await Get(Digest, MergeDigests((process.input_digest, home))),
-        concurrency_available=concurrency_available,
-    )
-    if metadata.requirement.hardware in ("cuda", "rocm"):
-        process = _lease_devices(process, metadata, metadata.plan, agent, request.is_debug)
-    return TritonTestSetup(process, setup.results_file_name)
-
-
-_PEX_SHIM = "_pex_shim.sh"
-
-
-def _lease_devices(
-    process: Process,
-    metadata: TritonTestMetadata,
-    plan: Runnable,
-    agent: HardwareAgent,
-    is_debug: bool,
-) -> Process:
-    """Let the agent run the process while it holds the devices."""
-    shim, *_ = process.argv
-    assert shim.endswith(_PEX_SHIM), f"Pants runs pytest through {shim}, which is no venv shim"
-    # The agent runs in pytest's own environment: the path of any other Python would be one more
-    # thing of this machine in the cache key.
-    python = f"{shim[: -len(_PEX_SHIM)]}_bin_python_shim.sh"
-    lease = [
-        python,
-        AGENT_DIR,
-        "lease",
-        f"--lease-dir={LEASE_DIR}",
-        f"--hardware={metadata.requirement.hardware}",
-        f"--fingerprint={plan.fingerprint}",
-        f"--devices={metadata.requirement.devices}",
-    ]
-    if metadata.exclusive_device:
-        lease.append("--exclusive")
-    if is_debug:
-        lease.append("--interactive")
-    elif process.timeout_seconds > 0:
-        # Counted by the agent, from when it holds the devices: Pants counts from the start.
-        lease.append(f"--timeout={process.timeout_seconds}")
-    return dataclasses.replace(
-        process,
-        argv=(*lease, "--", *process.argv),
-        timeout_seconds=None,
-        append_only_caches=FrozenDict({**process.append_only_caches, **LEASE_CACHE}),
-        immutable_input_digests=FrozenDict(
-            {**process.immutable_input_digests, **agent.immutable_input_digests}
+        argv=with_target_args(
+            process.argv,
+            prepended=len(request.prepend_argv),
+            pytest_args=metadata.pytest_args,
+            workers=metadata.workers,
+            isolated=metadata.isolated,
+            is_debug=request.is_debug,
         ),
+        env=FrozenDict(
+            process_environment(
+                process.env,
+                hardware=hardware,
+                fingerprint=fingerprint,
+                target_env=metadata.env,
+            )
+        ),
+        input_digest=await Get(Digest, MergeDigests((process.input_digest, home))),
+        concurrency_available=0 if request.is_debug else metadata.workers,
     )
+    if needs_lease(hardware):
+        process = dataclasses.replace(
+            process,
+            argv=leased(
+                process.argv,
+                hardware=hardware,
+                fingerprint=fingerprint,
+                devices=metadata.requirement.devices,
+                exclusive=metadata.exclusive_device,
+                # Pants says -1 for none.
+                timeout_s=process.timeout_seconds if process.timeout_seconds > 0 else None,
+                is_debug=request.is_debug,
+            ),
+            timeout_seconds=None,
+            append_only_caches=FrozenDict({**process.append_only_caches, **LEASE_CACHE}),
+            immutable_input_digests=FrozenDict(
+                {**process.immutable_input_digests, **agent.immutable_input_digests}
+            ),
+        )
+    return TritonTestSetup(process, setup.results_file_name)
 
 
 # -----------------------------------------------------------------------------------------
@@ -584,6 +549,7 @@ async def run_triton_tests(
         TritonTestSetup, TritonTestSetupRequest(batch.elements, metadata, is_debug=False)
     )
     result = await Get(FallibleProcessResult, Process, setup.process)
+    assert setup.results_file_name is not None, "only `--debug` writes no report"
 
     # From here on as Pants' own `run_python_tests`.
     addresses = tuple(field_set.address for field_set in batch.elements)
@@ -595,7 +561,7 @@ async def run_triton_tests(
         else:
             logger.warning(f"{addresses[0]} left no coverage data.")
     junit = await Get(
-        Snapshot, DigestSubset(result.output_digest, PathGlobs([setup.results_file_name or ""]))
+        Snapshot, DigestSubset(result.output_digest, PathGlobs([setup.results_file_name]))
     )
     if not junit.files:
         logger.warning(f"{addresses[0]} left no JUnit report.")

@@ -41,19 +41,26 @@ def _describe(tag: str, known: list[str]) -> str:
     return f"No target has the tag `{tag}`.{hint} The tags in use are: {listing}."
 
 
+def is_literal(spec: str) -> bool:
+    """Whether what was typed is one address or one path, rather than a glob or an exclusion."""
+    return not (spec.startswith("-") or spec.endswith(":") or "*" in spec)
+
+
 def describe_empty_selection(specs: Iterable[str], tag_options: Iterable[str]) -> str:
     """What to say of a command line that selects no test.
 
     :param specs: the addresses and globs of the command line, as typed.
     :param tag_options: values of `--tag`, see `named_tags`.
     """
-    typed_specs = list(specs)
+    typed = list(specs)
+    if not typed:
+        return "No test is selected: name some, such as `::` for all below the build root."
     tags = [f"--tag={option}" for option in tag_options]
-    message = f"`{' '.join([*tags, *typed_specs])}` selects no test."
-    literals = [s for s in typed_specs if not s.endswith(":") and not s.startswith("-")]
-    if tags and literals:
+    message = f"`{' '.join([*tags, *typed])}` selects no test."
+    if tags and any(map(is_literal, typed)):
         message += (
-            f" `--tag` compares the tags of `{literals[0]}` itself. If that is a target generator, "
-            "its tests carry the tags, not it: name its folder with `::` instead."
+            " `--tag` compares a target's own tags. If this is a target generator, its tests carry "
+            "the tags, not it: name its folder with `::` instead. If it is a file, no target of it "
+            "has such a tag."
         )
     return message

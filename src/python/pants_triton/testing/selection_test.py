@@ -5,6 +5,7 @@ import pytest
 from pants_triton.testing.selection import (
     describe_empty_selection,
     describe_unknown_tags,
+    is_literal,
     named_tags,
 )
 
@@ -38,11 +39,37 @@ def test_no_tags_in_use() -> None:
     assert message == "No target has the tag `cuda`. The tags in use are: none."
 
 
-def test_empty_selection_explains_literal_generators() -> None:
-    message = describe_empty_selection(["tests/kernels:device"], ["cuda"])
-    assert message.startswith("`--tag=cuda tests/kernels:device` selects no test.")
-    assert "name its folder with `::`" in message
+@pytest.mark.parametrize(
+    ("spec", "literal"),
+    [
+        pytest.param("tests/kernels:device", True, id="address"),
+        pytest.param("tests/kernels/a_test.py", True, id="file"),
+        pytest.param("tests/kernels", True, id="default address of a folder"),
+        pytest.param("tests/kernels::", False, id="below"),
+        pytest.param("tests/kernels:", False, id="folder"),
+        pytest.param("tests/*_test.py", False, id="glob"),
+        pytest.param("-tests/kernels:device", False, id="exclusion"),
+    ],
+)
+def test_is_literal(spec: str, literal: bool) -> None:
+    assert is_literal(spec) is literal
 
 
-def test_empty_selection_of_a_glob() -> None:
-    assert describe_empty_selection(["docs::"], []) == "`docs::` selects no test."
+@pytest.mark.parametrize(
+    ("specs", "tags", "start", "hint"),
+    [
+        pytest.param(
+            ["t:device"],
+            ["cuda"],
+            "`--tag=cuda t:device` selects no test.",
+            "name its folder with `::`",
+            id="literal with a tag",
+        ),
+        pytest.param(["docs::"], [], "`docs::` selects no test.", "", id="glob"),
+        pytest.param([], ["cuda"], "No test is selected", "such as `::`", id="nothing typed"),
+    ],
+)
+def test_empty_selection(specs: list[str], tags: list[str], start: str, hint: str) -> None:
+    message = describe_empty_selection(specs, tags)
+    assert message.startswith(start)
+    assert hint in message

@@ -22,6 +22,8 @@ from pants.backend.python.lint.pyupgrade.skip_field import SkipPyUpgradeField
 from pants.backend.python.lint.ruff.skip_field import SkipRuffField
 from pants.backend.python.lint.yapf.skip_field import SkipYapfField
 from pants.backend.python.typecheck.mypy.skip_field import SkipMyPyField
+from pants.backend.python.typecheck.pyright.skip_field import SkipPyrightField
+from pants.engine.addresses import Address
 from pants.engine.fs import PathGlobs, Paths
 from pants.engine.internals.parametrize import Parametrize
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
@@ -31,6 +33,7 @@ from pants.engine.target import (
     GenerateTargetsRequest,
     InferDependenciesRequest,
     InferredDependencies,
+    InvalidFieldException,
     OverridesField,
     SourcesPaths,
     SourcesPathsRequest,
@@ -64,6 +67,7 @@ _GENERATOR_SKIP_FIELDS = (
     SkipPyUpgradeField,
     SkipPydocstyleField,
     SkipPylintField,
+    SkipPyrightField,
     SkipRuffField,
     SkipYapfField,
 )
@@ -74,7 +78,10 @@ class GenerateTritonTestTargets(GenerateTargetsRequest):
 
 
 def _with_resolve_of_hardware(
-    fields: Mapping[str, Any], inherited: Mapping[str, Any], resolves: Mapping[str, str]
+    address: Address,
+    fields: Mapping[str, Any],
+    inherited: Mapping[str, Any],
+    resolves: Mapping[str, str],
 ) -> dict[str, Any]:
     """Add the resolve of the fields' hardware to `fields`, unless one is set.
 
@@ -85,6 +92,12 @@ def _with_resolve_of_hardware(
     if effective.get(TritonTestResolveField.alias) is not None:
         return dict(fields)
     hardware = effective.get(HardwareField.alias, HardwareField.default)
+    if not isinstance(hardware, str):
+        raise InvalidFieldException(
+            f"The field `{HardwareField.alias}` of {address} must be one hardware, but is "
+            f"{hardware!r}. For several, write `{HardwareField.alias}=parametrize(...)`, such as "
+            '`parametrize("cuda", "rocm")`.'
+        )
     return {**fields, TritonTestResolveField.alias: resolves.get(hardware)}
 
 
@@ -113,11 +126,11 @@ async def generate_triton_test_targets(
         generator,
         sources.files,
         request.template_address,
-        _with_resolve_of_hardware(request.template, {}, hardware.resolves),
+        _with_resolve_of_hardware(address, request.template, {}, hardware.resolves),
         {
             path: {
                 override_address: _with_resolve_of_hardware(
-                    fields, request.template, hardware.resolves
+                    address, fields, request.template, hardware.resolves
                 )
                 for override_address, fields in Parametrize.expand(
                     request.template_address, override

@@ -5,6 +5,8 @@ from textwrap import dedent
 import pytest
 from pants.backend.python import target_types_rules
 from pants.backend.python.dependency_inference import rules as dependency_inference_rules
+from pants.backend.python.lint.black import skip_field as black_skip_field
+from pants.backend.python.lint.black.skip_field import SkipBlackField
 from pants.backend.python.target_types import (
     PythonRequirementTarget,
     PythonSourcesGeneratorTarget,
@@ -35,6 +37,7 @@ def rule_runner() -> RuleRunner:
             *dependency_inference_rules.rules(),
             *target_types_rules.rules(),
             *target_rules.rules(),
+            *black_skip_field.rules(),
             *HardwareSubsystem.rules(),
             QueryRule(AllTargets, ()),
             QueryRule(Addresses, (DependenciesRequest,)),
@@ -129,6 +132,19 @@ def test_overrides_may_change_the_hardware(rule_runner: RuleRunner) -> None:
     }
 
 
+def test_skip_fields_of_linters_reach_the_tests(rule_runner: RuleRunner) -> None:
+    targets = targets_by_spec(
+        rule_runner,
+        """\
+        triton_tests(skip_black=True, overrides={"b_test.py": {"skip_black": False}})
+        """,
+    )
+    assert {spec: t[SkipBlackField].value for spec, t in targets.items()} == {
+        "t/a_test.py": True,
+        "t/b_test.py": False,
+    }
+
+
 def test_a_single_target_is_tagged_too(rule_runner: RuleRunner) -> None:
     targets = targets_by_spec(
         rule_runner, "triton_test(name='one', source='a_test.py', hardware='macos')"
@@ -143,6 +159,8 @@ def test_a_single_target_is_tagged_too(rule_runner: RuleRunner) -> None:
         pytest.param("hardware='rocm', arch='sm_90'", "belongs to hardware `cuda`", id="vendor"),
         pytest.param("hardware='cuda', devices=0", "at least 1", id="no devices"),
         pytest.param("hardware='cpu', devices=2", "takes no devices", id="devices of a cpu"),
+        pytest.param("hardware='cpu', tags=['cuda']", "has the tag `cuda`", id="other's tag"),
+        pytest.param("hardware=['cuda', 'rocm']", "parametrize(", id="a list of hardware"),
         pytest.param("sources=['conftest.py']", "python_test_utils", id="conftest"),
         pytest.param("overrides={'c_test.py': {'timeout': 1}}", "c_test.py", id="unused override"),
         pytest.param("overides={}", "Unrecognized field `overides", id="unknown field"),

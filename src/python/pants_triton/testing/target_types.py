@@ -39,6 +39,7 @@ from pants.util.docutil import bin_name
 from pants.util.frozendict import FrozenDict
 from pants.util.strutil import help_text
 
+from pants_triton.hardware.device import HARDWARE
 from pants_triton.hardware.requirement import RequirementError, parse_requirement
 from pants_triton.hardware.target_types import (
     ArchField,
@@ -99,18 +100,6 @@ class TritonTestEnvField(DictStringToStringField):
     )
 
 
-class TritonTestPytestArgsField(StringSequenceField):
-    alias = "pytest_args"
-    help = help_text(
-        f"""
-        Arguments for pytest, such as `["-m", "interpreter"]`; they come after `[pytest].args` and
-        those given on the command line behind `--`.
-
-        `-n` belongs in `{"workers"}` and `--forked` in `{"isolated"}`.
-        """
-    )
-
-
 class TritonTestWorkersField(IntField):
     alias = "workers"
     value: int
@@ -119,8 +108,8 @@ class TritonTestWorkersField(IntField):
     help = help_text(
         """
         How many worker processes `pytest-xdist` spreads the tests of one file over. They share the
-        devices of the test process. Pants gives fewer where the machine has fewer cores free; with
-        `--debug` there are none.
+        devices of the test process. Pants gives fewer where the machine has fewer cores free. With
+        `--debug` there are none, and `-- -n0` turns them off.
 
         `0`, the default, runs the tests in the test process itself.
         """
@@ -134,6 +123,20 @@ class TritonTestIsolatedField(BoolField):
         """
         If true, each test runs in a forked process of its own (`pytest-forked`), so that a test
         that ends its process, by a device-side assert for instance, takes no other test with it.
+        Not with `--debug`.
+        """
+    )
+
+
+class TritonTestPytestArgsField(StringSequenceField):
+    alias = "pytest_args"
+    help = help_text(
+        f"""
+        Arguments for pytest, such as `["-m", "interpreter"]`. They come before `[pytest].args` and
+        what is given on the command line behind `--`, so that those win.
+
+        `-n` belongs in `{TritonTestWorkersField.alias}` and `--forked` in
+        `{TritonTestIsolatedField.alias}`.
         """
     )
 
@@ -224,6 +227,14 @@ class TritonTestTarget(PythonTestTarget):
         """
         hardware = self[HardwareField].value
         tags = self[Tags].value or ()
+        contradicting = [tag for tag in tags if tag in HARDWARE and tag != hardware]
+        if contradicting:
+            raise InvalidFieldException(
+                f"The target {self.address} has the tag `{contradicting[0]}`, but needs "
+                f"`{hardware}`: `--tag={contradicting[0]}` would select a test that says nothing "
+                f"about {contradicting[0]}. Remove the tag, or change the field "
+                f"`{HardwareField.alias}`."
+            )
         if hardware in tags:
             return
         field_values: dict[type[Field], Field] = dict(self.field_values)
