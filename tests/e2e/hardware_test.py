@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Iterator
@@ -35,12 +36,13 @@ def shared_workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Works
 
 
 @pytest.fixture
-def ws(shared_workspace: Workspace, request: pytest.FixtureRequest) -> Workspace:
+def ws(shared_workspace: Workspace) -> Workspace:
     """The shared workspace, without what another test left in it."""
     for path in sorted(shared_workspace.root.glob("t/**/*"), reverse=True):
         path.unlink() if path.is_file() else path.rmdir()
     for path in shared_workspace.root.glob("tools/*"):
         path.unlink()
+    shutil.rmtree(shared_workspace.root / "dist", ignore_errors=True)
     return shared_workspace
 
 
@@ -313,9 +315,15 @@ def test_a_device_test_times_out_by_its_lease(ws: Workspace) -> None:
         }
     )
     ws.install_nvidia()
-    run = ws.pants("test", "t::")
+    run = ws.pants("test", "--report", "t::")
     assert run.exit_code != 0
     assert "timed out after 1 s" in run.output
+    # pytest says where it was, and the report names the file.
+    assert "KeyboardInterrupt" in run.output
+    [report] = ws.root.glob("dist/test/reports/t.a_test.py*.xml")
+    [case] = ElementTree.parse(report).getroot().iter("testcase")
+    assert case.get("name") == "t/a_test.py"
+    assert [child.tag for child in case] == ["error"]
 
 
 def test_coverage_and_shards(ws: Workspace) -> None:

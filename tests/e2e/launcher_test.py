@@ -215,6 +215,16 @@ def test_tags_may_stand_behind_the_goal(
     assert json.loads(ready.run(*typed).stdout)["argv"] == given
 
 
+def test_works_through_links(ready: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/absolute").symlink_to(ready.root / "pants")
+    (tmp_path / "relative").symlink_to("bin/absolute")
+    result = subprocess.run(
+        [tmp_path / "relative", "list"], env=ready.env, cwd=tmp_path, stdout=subprocess.PIPE
+    )
+    assert json.loads(result.stdout)["argv"] == ["list"]
+
+
 @pytest.mark.parametrize("code", [0, 1, 42])
 def test_exit_code_is_that_of_pants(ready: Workspace, code: int) -> None:
     assert ready.run("exit", str(code)).returncode == code

@@ -59,12 +59,21 @@ def _probe(args: argparse.Namespace) -> int:
         # `observe` doesn't raise; but if it does, the cpu tests of this host must still run.
         observations = {"version": 1, "error": f"{type(e).__name__}: {e}"}
     host = parse_host(observations)
+    record_error = None
     if args.lease_dir is not None:
         try:
             save_session(args.lease_dir, os.getppid(), Session(host, args.tests_per_device))
         except OSError as e:
-            print(f"pants-triton: can't record the host in {args.lease_dir}: {e}", file=sys.stderr)
-    print(json.dumps({"observations": observations, "host": host.to_json()}))
+            record_error = f"can't record this host's devices in {args.lease_dir}: {e}"
+    print(
+        json.dumps(
+            {
+                "observations": observations,
+                "host": host.to_json(),
+                "record_error": record_error,
+            }
+        )
+    )
     return 0
 
 

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Callable, Iterator, Mapping, Sequence
 
@@ -20,6 +21,9 @@ from typing import Callable, Iterator, Mapping, Sequence
 EXIT_TIMED_OUT = 124
 EXIT_NOT_EXECUTABLE = 126
 EXIT_NOT_FOUND = 127
+
+# How often to see whether our parent is still there.
+_ORPHAN_CHECK_S = 1.0
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -45,8 +49,10 @@ def run_child(
 ) -> ChildResult:
     """Run `argv` to its end with our stdin, stdout and stderr.
 
-    After `timeout_s` seconds its process group gets SIGTERM, and SIGKILL `grace_s` seconds later.
-    Whatever is left of the group when the child ends gets SIGKILL too.
+    After `timeout_s` seconds its process group gets SIGINT (on which pytest says what it was doing),
+    SIGTERM `grace_s` seconds later and SIGKILL another `grace_s` later. So it does when our parent
+    ends, since nobody then waits for the result. Whatever is left of the group when the child ends
+    gets SIGKILL too.
 
     With `interactive` the child stays in our process group, so that it may read from the terminal
     (a debugger): only the child itself is then signalled, and Ctrl-C is left to it.
@@ -55,6 +61,7 @@ def run_child(
     until none of it is left. The child and its descendants never get these descriptors: a daemon
     that escapes the group holds nothing.
     """
+    parent = os.getppid()
     with _Guardian(interactive, guarded_fds) as guardian:
         try:
             process = subprocess.Popen(
@@ -75,14 +82,22 @@ def run_child(
                     os.killpg(process.pid, signum)
 
         with _forwarding(send, interactive):
-            timed_out = _wait(process, send, timeout_s, grace_s)
+            why_ended = _wait(process, send, timeout_s, grace_s, parent)
         if not interactive:
             # The number can't have been given to another group: the kernel reuses it last.
             send(signal.SIGKILL)
-        if timed_out:
+        if why_ended is _Ended.TIME_UP:
             return ChildResult(EXIT_TIMED_OUT, timed_out=True)
+        if why_ended is _Ended.ORPHANED:
+            return ChildResult(128 + signal.SIGHUP, error="Pants ended while this test ran")
         code = process.returncode
         return ChildResult(code if code >= 0 else 128 - code)
+
+
+class _Ended(Enum):
+    BY_ITSELF = 1
+    TIME_UP = 2
+    ORPHANED = 3
 
 
 def _wait(
@@ -90,19 +105,32 @@ def _wait(
     send: Callable[[int], None],
     timeout_s: float | None,
     grace_s: float,
-) -> bool:
-    """Wait for the child; True if its time was up."""
-    try:
-        process.wait(timeout_s)
-        return False
-    except subprocess.TimeoutExpired:
-        send(signal.SIGTERM)
-    try:
-        process.wait(grace_s)
-    except subprocess.TimeoutExpired:
-        send(signal.SIGKILL)
-        process.wait()
-    return True
+    parent: int,
+) -> _Ended:
+    """Wait for the child, and end it if its time is up or our `parent` is gone."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        left = _ORPHAN_CHECK_S if deadline is None else deadline - time.monotonic()
+        try:
+            process.wait(max(0.0, min(left, _ORPHAN_CHECK_S)))
+            return _Ended.BY_ITSELF
+        except subprocess.TimeoutExpired:
+            if os.getppid() != parent:
+                why = _Ended.ORPHANED
+                break
+            if deadline is not None and time.monotonic() >= deadline:
+                why = _Ended.TIME_UP
+                break
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        send(signum)
+        try:
+            process.wait(grace_s)
+            return why
+        except subprocess.TimeoutExpired:
+            continue
+    send(signal.SIGKILL)
+    process.wait()
+    return why
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from pants_triton.hardware import child as child_module
 from pants_triton.hardware.child import ChildResult, run_child
 
 
@@ -47,10 +48,48 @@ def test_a_command_that_is_not_executable(tmp_path: Path) -> None:
     assert run_child([str(tmp_path / "program")], {}).exit_code == 126
 
 
-def test_a_child_whose_time_is_up_is_asked_to_end(tmp_path: Path) -> None:
-    script = f"trap 'echo cleaned >{tmp_path}/log; exit 0' TERM; while :; do sleep 0.05; done"
-    assert run(script, timeout_s=0.5) == ChildResult(124, timed_out=True)
-    assert (tmp_path / "log").read_text() == "cleaned\n"
+@pytest.mark.parametrize(
+    "traps",
+    [
+        pytest.param("trap 'echo cleaned >{log}; exit 0' INT", id="as with ctrl-c"),
+        pytest.param(
+            "trap '' INT; trap 'echo cleaned >{log}; exit 0' TERM", id="then as kill does"
+        ),
+    ],
+)
+def test_a_child_whose_time_is_up_is_asked_to_end(tmp_path: Path, traps: str) -> None:
+    log = tmp_path / "log"
+    script = f"{traps.format(log=log)}; while :; do sleep 0.05; done"
+    assert run(script, timeout_s=0.5, grace_s=2) == ChildResult(124, timed_out=True)
+    assert log.read_text() == "cleaned\n"
+
+
+def test_a_child_ends_when_nobody_waits_for_its_result(tmp_path: Path) -> None:
+    """Pants was killed, and its test processes are now init's."""
+    pid_file = tmp_path / "pid"
+    script = f"""
+import os, signal, time
+from pathlib import Path
+from pants_triton.hardware.child import run_child
+if os.fork() == 0:
+    run_child(["sh", "-c", "echo $$ >{pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 1000"], os.environ)
+    os._exit(0)
+while not Path("{pid_file}").exists():
+    time.sleep(0.02)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    source_root = str(Path(child_module.__file__).parents[2])
+    subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": source_root},
+        timeout=60,
+        check=False,
+    )
+    pid = int(pid_file.read_text())
+    deadline = time.monotonic() + 60
+    while child_module._process_alive(pid):
+        assert time.monotonic() < deadline, "it still runs"
+        time.sleep(0.05)
 
 
 def test_and_killed_if_it_does_not() -> None:

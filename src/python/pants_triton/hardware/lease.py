@@ -56,6 +56,8 @@ class LeaseQueue:
     """
 
     def __init__(self, folder: Path) -> None:
+        # Pants links the folder into the sandbox; what the link names may have been cleaned away.
+        folder = Path(os.path.realpath(folder))
         self._turnstile = folder / "turnstile.lock"
         self._parties = folder / "queue"
         self._parties.mkdir(parents=True, exist_ok=True)
@@ -236,6 +238,7 @@ def run_leased(
     )
     command = " ".join(shlex.quote(arg) for arg in argv)[:200]
 
+    parent = os.getppid()
     next_report = _FIRST_REPORT_S
     signals: list[int] = []
 
@@ -243,6 +246,9 @@ def run_leased(
         nonlocal next_report
         if signals:
             raise Interrupted(signals[0])
+        if os.getppid() != parent:
+            # Pants ended: nobody waits for this test any more.
+            raise Interrupted(signal.SIGHUP)
         if waited >= next_report:
             next_report = waited + _REPORT_EVERY_S
             say(describe_wait(hardware, waited, request, others, ahead))

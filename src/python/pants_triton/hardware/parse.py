@@ -650,8 +650,8 @@ def _apply(found: Found, variable: str, environ: Mapping[str, str], order: Any) 
     kept = tuple(order(found.devices, tokens))
     if not kept:
         return Found(
-            problem=f"{variable}={_line(value)!r} hides all {len(found.devices)} devices of this "
-            "host: unset it, or name one of them",
+            problem=f"{variable}={_line(value)!r} hides all devices of this host ("
+            f"{len(found.devices)}): unset it, or name one of them",
             notes=found.notes,
         )
     if len(kept) == len(found.devices):

@@ -334,7 +334,7 @@ def test_cuda_visible_devices(value: str, left: list[int]) -> None:
         assert parsed.notes == (f"CUDA_VISIBLE_DEVICES={value!r} leaves {len(left)} of 4 devices",)
     else:
         assert parsed.problems["cuda"] == (
-            f"CUDA_VISIBLE_DEVICES={value!r} hides all 4 devices of this host: unset it, or name "
+            f"CUDA_VISIBLE_DEVICES={value!r} hides all devices of this host (4): unset it, or name "
             "one of them"
         )
 

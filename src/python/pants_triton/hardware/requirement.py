@@ -305,7 +305,8 @@ def _reason(requirement: Requirement, host: Host, found: Sequence[Device]) -> st
     if requirement.devices > 1 and any(d.mig_profile for d in found):
         reason += "; CUDA shows a process only one MIG instance"
     reason += _family_hint(requirement, found)
-    return reason
+    narrowing = [note for note in host.notes if "_VISIBLE_DEVICES" in note]
+    return "; ".join([reason, *narrowing])
 
 
 def _family_hint(requirement: Requirement, found: Sequence[Device]) -> str:

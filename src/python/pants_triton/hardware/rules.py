@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os.path
 import pkgutil
 from dataclasses import dataclass, field
@@ -31,11 +32,14 @@ from pants_triton.hardware.parse import parse_host
 from pants_triton.hardware.probe import NARROWING_VARIABLES
 from pants_triton.hardware.render import render_json, render_table
 from pants_triton.hardware.requirement import RequirementError, assume_devices
-from pants_triton.hardware.subsystem import HardwareSubsystem, ReportFormat
+from pants_triton.hardware.subsystem import HardwareOptionError, HardwareSubsystem, ReportFormat
 
 # Devices are leased through files in this append-only cache: all Pants runs of a user see the same
 # folder, and its path is in no cache key.
 LEASE_CACHE = FrozenDict({"pants_triton_leases": SANDBOX_LEASE_DIR})
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -115,10 +119,6 @@ async def find_probe_python(python_bootstrap: PythonBootstrap) -> ProbePython:
     )
 
 
-class HardwareOptionError(ValueError):
-    """An option of `[hardware]` has a value that can't be understood."""
-
-
 @dataclass(frozen=True)
 class ProbedHost:
     """What this host has, found once in each run of Pants."""
@@ -139,11 +139,14 @@ def _expand_search_path(entries: Iterable[str], path_variable: str) -> list[str]
 async def probe_host(
     hardware: HardwareSubsystem, python: ProbePython, agent: HardwareAgent
 ) -> ProbedHost:
-    if hardware.tests_per_device < 1:
-        raise HardwareOptionError(
-            "The option `[hardware].tests_per_device` must be at least 1, but is "
-            f"{hardware.tests_per_device}."
-        )
+    for name, value in (
+        ("tests_per_device", hardware.tests_per_device),
+        ("tool_timeout", hardware.tool_timeout),
+    ):
+        if value < 1:
+            raise HardwareOptionError(
+                f"The option `[hardware].{name}` must be at least 1, but is {value}."
+            )
     # Test processes don't see what a user narrows the visible devices with, or the same device
     # under another number would be another cache key: the probe tells them.
     env = await Get(EnvironmentVars, EnvironmentVarsRequest(["PATH", "HOME", *NARROWING_VARIABLES]))
@@ -171,7 +174,13 @@ async def probe_host(
             cache_scope=ProcessCacheScope.PER_SESSION,
         ),
     )
-    host = parse_host(json.loads(result.stdout)["observations"])
+    probed = json.loads(result.stdout)
+    if probed["record_error"]:
+        logger.warning(
+            f"Tests can't be given devices: {probed['record_error']}. See whether Pants' "
+            "`named_caches_dir` can be written."
+        )
+    host = parse_host(probed["observations"])
     try:
         return ProbedHost(assume_devices(host, hardware.assume))
     except RequirementError as e:

@@ -73,7 +73,8 @@ def process_start(pid: int) -> str | None:
 
 
 def _folder(lease_dir: Path) -> Path:
-    return lease_dir / "hosts"
+    # Pants links the folder into the sandbox; what the link names may have been cleaned away.
+    return Path(os.path.realpath(lease_dir)) / "hosts"
 
 
 def _record_name(pid: int) -> str:

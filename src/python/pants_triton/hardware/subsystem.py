@@ -9,6 +9,10 @@ from pants.option.option_types import DictOption, EnumOption, IntOption, StrList
 from pants.util.strutil import help_text, softwrap
 
 
+class HardwareOptionError(ValueError):
+    """An option of `[hardware]` has a value that can't be understood."""
+
+
 class MissingHardware(Enum):
     """What to do with a test whose hardware this host lacks."""
 

@@ -33,6 +33,9 @@ class ArchField(StringField):
         The architecture that the device must have: exact, such as `sm_90` or `gfx942`, or at least,
         such as `>=sm_80`. AMD's families (CDNA and RDNA) are not comparable with each other.
 
+        An architecture belongs to one vendor, so it doesn't go together with a parametrized
+        `{HardwareField.alias}`: declare such files in a target of their own.
+
         By default every device of the target's `{HardwareField.alias}` will do. A target whose
         `{HardwareField.alias}` is `cpu` can't set it.
         """

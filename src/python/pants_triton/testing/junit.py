@@ -1,21 +1,26 @@
-"""JUnit reports for tests that were not run (pytest writes those of tests that were)."""
+"""JUnit reports for tests of which pytest wrote none: not run, or ended before it could."""
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
+
+# What XML 1.0 can't hold (https://www.w3.org/TR/xml/#charsets): a tool may say anything.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def not_run_report(*, suite: str, test: str, reason: str, is_error: bool) -> bytes:
-    """A JUnit XML report of one test that was not run.
+    """A JUnit XML report of one test file of which pytest wrote none.
 
     :param suite: the name of the test suite, the target's address.
     :param test: the name of the test, the path of its file: what it holds is unknown, since
         nothing was collected.
-    :param reason: why it was not run, one line.
-    :param is_error: whether not running it fails the run; a `<skipped>` element otherwise.
+    :param reason: why there is no more to report, one line.
+    :param is_error: whether that fails the run; a `<skipped>` element otherwise.
     :return: the report as UTF-8, in pytest's `xunit2` shape
         (https://docs.pytest.org/en/7.0.x/how-to/output.html#creating-junitxml-format-files).
     """
+    reason = _NOT_XML.sub("?", reason)
     testsuites = ElementTree.Element("testsuites")
     testsuite = ElementTree.SubElement(
         testsuites,

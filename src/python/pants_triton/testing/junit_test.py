@@ -24,3 +24,9 @@ def test_not_run_report(is_error: bool, outcome: str, skipped: str, errors: str)
     assert case.get("name") == "tests/a_test.py"
     [child] = case
     assert (child.tag, child.get("message")) == (outcome, "no <GPU>")
+
+
+def test_a_reason_that_xml_can_not_hold() -> None:
+    report = not_run_report(suite="s", test="t", reason="a\x00b\uffff", is_error=False)
+    [skipped] = ElementTree.fromstring(report).iter("skipped")
+    assert skipped.get("message") == "a?b?"

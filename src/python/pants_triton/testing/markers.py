@@ -195,11 +195,19 @@ def _tests_in(
 ) -> Iterator[_Test]:
     for statement in body:
         if isinstance(statement, ast.ClassDef) and statement.name.startswith("Test"):
-            marks = [*outer_marks, *statement.decorator_list]
+            own = [
+                mark
+                for inner in statement.body
+                if isinstance(inner, ast.Assign) and _last_name(inner.targets[0]) == "pytestmark"
+                for mark in _flatten(inner.value)
+            ]
+            marks = [*outer_marks, *statement.decorator_list, *own]
             yield from _tests_in(statement.body, marks, aliases)
         elif isinstance(
             statement, (ast.FunctionDef, ast.AsyncFunctionDef)
         ) and statement.name.startswith("test"):
+            if any(_is_fixture(decorator) for decorator in statement.decorator_list):
+                continue
             marks = [
                 aliases.get(mark.id, mark) if isinstance(mark, ast.Name) else mark
                 for mark in (*outer_marks, *statement.decorator_list)
@@ -211,6 +219,10 @@ def _tests_in(
                 markers=tuple(name for name in map(_marker_name, marks) if name),
                 names=aliases,
             )
+
+
+def _is_fixture(decorator: ast.expr) -> bool:
+    return _last_name(decorator.func if isinstance(decorator, ast.Call) else decorator) == "fixture"
 
 
 def _flatten(expression: ast.expr) -> list[ast.expr]:
@@ -238,6 +250,9 @@ def _skips_at_start(body: Sequence[ast.stmt]) -> Iterator[ast.expr]:
     for statement in body:
         if not isinstance(statement, ast.If):
             continue
+        if any(isinstance(node, ast.Return) for node in ast.walk(statement)):
+            # What comes after is not reached in every situation.
+            return
         first = statement.body[0]
         if (
             isinstance(first, ast.Expr)

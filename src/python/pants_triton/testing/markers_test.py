@@ -101,6 +101,14 @@ def test_conditions_that_may_run_on_cuda(skip: str) -> None:
         ),
         pytest.param(
             """\
+            class TestAmd:
+                pytestmark = pytest.mark.skipif(not is_hip(), reason="")
+                def test_x(self): pass
+            """,
+            id="pytestmark of a class",
+        ),
+        pytest.param(
+            """\
 
 
             def test_x():
@@ -146,3 +154,32 @@ def test_marker_without_its_tag() -> None:
 def test_a_file_that_does_not_parse_is_left_to_other_linters() -> None:
     assert messages("def test_x(:", CPU) == []
     assert messages("\0", CPU) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(
+            """\
+            def test_x():
+                if is_cuda():
+                    check()
+                    return
+                if not is_hip():
+                    pytest.skip("needs a GPU")
+            """,
+            id="after an early return",
+        ),
+        pytest.param(
+            """\
+            @pytest.fixture
+            def test_data():
+                if not is_hip():
+                    pytest.skip("AMD only")
+            """,
+            id="a fixture with a test's name",
+        ),
+    ],
+)
+def test_what_only_looks_like_a_test_that_runs_nowhere(source: str) -> None:
+    assert messages(source, CUDA) == []

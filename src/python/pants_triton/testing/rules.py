@@ -530,9 +530,17 @@ async def _interactive_process_of_test_not_run(
         NotRunTest,
         NotRunTestRequest(field_set.address, field_set.source.file_path, plan.reason),
     )
-    message = not_run.message()
+    # A skip has been reported like any other; a failure is this process's to report.
+    message = f"{field_set.address} can't run: {plan.reason}." if not_run.is_error else ""
     return InteractiveProcess(
-        (bash.path, "-c", 'echo "$1" >&2; exit "$2"', "bash", message, str(int(not_run.is_error)))
+        (
+            bash.path,
+            "-c",
+            'printf %s "$1" >&2; exit "$2"',
+            "bash",
+            message,
+            str(int(not_run.is_error)),
+        )
     )
 
 
@@ -563,8 +571,25 @@ async def run_triton_tests(
     junit = await Get(
         Snapshot, DigestSubset(result.output_digest, PathGlobs([setup.results_file_name]))
     )
-    if not junit.files:
-        logger.warning(f"{addresses[0]} left no JUnit report.")
+    # 0, 1 and 5 are pytest's own; with another, it was ended before it could report the test at
+    # fault. Without a report, that of an earlier run would stay where this one's should be.
+    if not junit.files or result.exit_code not in (0, 1, 5):
+        junit = await Get(
+            Snapshot,
+            CreateDigest(
+                [
+                    FileContent(
+                        setup.results_file_name,
+                        not_run_report(
+                            suite=addresses[0].spec,
+                            test=batch.elements[0].source.file_path,
+                            reason=f"pytest did not end by itself: exit code {result.exit_code}",
+                            is_error=True,
+                        ),
+                    )
+                ]
+            ),
+        )
     extra_output = await Get(
         Snapshot, DigestSubset(result.output_digest, PathGlobs([f"{_EXTRA_OUTPUT_DIR}/**"]))
     )
@@ -574,7 +599,7 @@ async def run_triton_tests(
         batch=batch,
         output_setting=test_subsystem.output,
         coverage_data=coverage_data,
-        xml_results=junit if junit.files else None,
+        xml_results=junit,
         extra_output=extra_output,
     )
 

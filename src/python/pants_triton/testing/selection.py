@@ -6,29 +6,32 @@ import difflib
 from typing import Iterable
 
 
-def named_tags(tag_options: Iterable[str]) -> tuple[str, ...]:
-    """The tags that the values of `--tag` name, in order, wanted and unwanted alike.
+def wanted_tags(tag_options: Iterable[str]) -> tuple[str, ...]:
+    """The tags that the values of `--tag` ask for, in order.
+
+    Those of an exclusion (`-slow`) are left out: misspelt, it selects more, not less.
 
     :param tag_options: values as Pants takes them: a comma-separated list of tags, with a leading
-        `+` or `-` for the whole list, such as `cuda,rocm` or `-slow` (`pants.util.filtering`).
+        `+` or `-` for the whole list (`pants.util.filtering`).
     """
     return tuple(
         tag
         for option in tag_options
-        for tag in (option[1:] if option[:1] in ("+", "-") else option).split(",")
+        if not option.startswith("-")
+        for tag in (option[1:] if option.startswith("+") else option).split(",")
         if tag
     )
 
 
 def describe_unknown_tags(tag_options: Iterable[str], known_tags: Iterable[str]) -> str | None:
-    """One sentence for each tag that no target has, with the nearest that one has.
+    """One sentence for each wanted tag that no target has, with the nearest that one has.
 
-    :param tag_options: values of `--tag`, see `named_tags`.
+    :param tag_options: values of `--tag`, see `wanted_tags`.
     :param known_tags: all tags of all targets of the workspace.
-    :return: None if every named tag exists.
+    :return: None if every wanted tag exists.
     """
     known = sorted(set(known_tags))
-    unknown = [tag for tag in named_tags(tag_options) if tag not in known]
+    unknown = [tag for tag in wanted_tags(tag_options) if tag not in known]
     if not unknown:
         return None
     return "\n".join(_describe(tag, known) for tag in dict.fromkeys(unknown))
@@ -50,7 +53,7 @@ def describe_empty_selection(specs: Iterable[str], tag_options: Iterable[str]) -
     """What to say of a command line that selects no test.
 
     :param specs: the addresses and globs of the command line, as typed.
-    :param tag_options: values of `--tag`, see `named_tags`.
+    :param tag_options: values of `--tag`, see `wanted_tags`.
     """
     typed = list(specs)
     if not typed:

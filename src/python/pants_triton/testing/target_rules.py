@@ -43,7 +43,8 @@ from pants.engine.unions import UnionMembership, UnionRule
 from pants.option.global_options import UnmatchedBuildFileGlobs
 from pants.util.logging import LogLevel
 
-from pants_triton.hardware.subsystem import HardwareSubsystem
+from pants_triton.hardware.device import HARDWARE
+from pants_triton.hardware.subsystem import HardwareOptionError, HardwareSubsystem
 from pants_triton.hardware.target_types import HardwareField
 from pants_triton.testing.target_types import (
     TritonTestResolveField,
@@ -94,7 +95,7 @@ def _with_resolve_of_hardware(
     hardware = effective.get(HardwareField.alias, HardwareField.default)
     if not isinstance(hardware, str):
         raise InvalidFieldException(
-            f"The field `{HardwareField.alias}` of {address} must be one hardware, but is "
+            f"The field `{HardwareField.alias}` of {address.spec_path}:{address.target_name} must be one hardware, but is "
             f"{hardware!r}. For several, write `{HardwareField.alias}=parametrize(...)`, such as "
             '`parametrize("cuda", "rocm")`.'
         )
@@ -109,7 +110,14 @@ async def generate_triton_test_targets(
     unmatched_build_file_globs: UnmatchedBuildFileGlobs,
 ) -> GeneratedTargets:
     generator = request.generator
-    address = generator.address
+    # Without the parameters: what is wrong is in the BUILD file's one target.
+    address = generator.address.maybe_convert_to_target_generator()
+    unknown = sorted(set(hardware.resolves) - set(HARDWARE))
+    if unknown:
+        raise HardwareOptionError(
+            f"The option `[hardware].resolves` names the hardware `{unknown[0]}`, which is unknown. "
+            f"Known: {', '.join(HARDWARE)}."
+        )
     overrides_by_glob = generator[TritonTestsOverridesField].flatten()
     override_globs = OverridesField.to_path_globs(
         address, overrides_by_glob, unmatched_build_file_globs
@@ -118,6 +126,15 @@ async def generate_triton_test_targets(
         Get(SourcesPaths, SourcesPathsRequest(generator[TritonTestsGeneratingSourcesField])),
         *(Get(Paths, PathGlobs, globs) for globs in override_globs),
     )
+    if HardwareField.alias in request.template_address.parameters and any(
+        HardwareField.alias in override for override in overrides_by_glob.values()
+    ):
+        # It would apply to each of the parametrized targets, so that `@hardware=rocm` ran on cuda.
+        raise InvalidFieldException(
+            f"In target {address.spec_path}:{address.target_name}, `{HardwareField.alias}` is parametrized, so `overrides` can't "
+            f"set it. Declare the files that need other hardware in a `{generator.alias}` target "
+            "of their own, and exclude them here with `!` in `sources`."
+        )
     overrides_by_path = OverridesField.flatten_paths(
         address, zip(override_paths, override_globs, overrides_by_glob.values())
     )

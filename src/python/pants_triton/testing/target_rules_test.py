@@ -161,6 +161,14 @@ def test_a_single_target_is_tagged_too(rule_runner: RuleRunner) -> None:
         pytest.param("hardware='cpu', devices=2", "takes no devices", id="devices of a cpu"),
         pytest.param("hardware='cpu', tags=['cuda']", "has the tag `cuda`", id="other's tag"),
         pytest.param("hardware=['cuda', 'rocm']", "parametrize(", id="a list of hardware"),
+        pytest.param(
+            "hardware=parametrize('cuda', 'rocm'), overrides={'a_test.py': {'hardware': 'cuda'}}",
+            "target of their own",
+            id="override of a parametrized hardware",
+        ),
+        pytest.param(
+            "env={'CUDA_VISIBLE_DEVICES': '0'}", "the lease's to set", id="devices in env"
+        ),
         pytest.param("sources=['conftest.py']", "python_test_utils", id="conftest"),
         pytest.param("overrides={'c_test.py': {'timeout': 1}}", "c_test.py", id="unused override"),
         pytest.param("overides={}", "Unrecognized field `overides", id="unknown field"),
@@ -191,3 +199,9 @@ def test_imports_and_conftests_are_dependencies(rule_runner: RuleRunner) -> None
         "//conftest.py:conftest@resolve=triton",
         "t/lib.py",
     ]
+
+
+def test_resolves_of_unknown_hardware(rule_runner: RuleRunner) -> None:
+    rule_runner.set_options(["--hardware-resolves={'cdua': 'cuda'}"], env_inherit={"PATH"})
+    with pytest.raises(ExecutionError, match="names the hardware `cdua`, which is unknown"):
+        targets_by_spec(rule_runner, "triton_tests()")

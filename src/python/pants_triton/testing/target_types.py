@@ -48,6 +48,14 @@ from pants_triton.hardware.target_types import (
     HardwareField,
 )
 
+# What says which devices a test has; with other values, it would say it wrongly.
+RESERVED_VARIABLES = frozenset(
+    {
+        *("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
+        *("PANTS_TRITON_HARDWARE", "PANTS_TRITON_FINGERPRINT"),
+    }
+)
+
 
 class TritonTestSourceField(PythonSourceField):
     # Not a subclass of `PythonTestSourceField`: Pants' own pytest runner would then claim the
@@ -217,6 +225,13 @@ class TritonTestTarget(PythonTestTarget):
             )
         except RequirementError as e:
             raise InvalidFieldException(f"In target {self.address}: {e}") from None
+        ours = [name for name in self[TritonTestEnvField].value or () if name in RESERVED_VARIABLES]
+        if ours:
+            raise InvalidFieldException(
+                f"In target {self.address}, `{TritonTestEnvField.alias}` sets {ours[0]}, which is "
+                f"the lease's to set. Ask for devices with `{ArchField.alias}` and "
+                f"`{DevicesField.alias}`."
+            )
         self._tag_by_hardware()
 
     def _tag_by_hardware(self) -> None:
