@@ -213,6 +213,10 @@ def test_a_device_is_leased_and_fingerprinted(ws: Workspace) -> None:
     back = ws.pants("--tag=cuda", "test", "t::")
     assert "(cached locally)" in back.output or "(memoized)" in back.output
 
+    # Nor is another device.
+    ws.install_nvidia(name="NVIDIA H200", memory_mib=143771)
+    assert "cached" not in ws.pants("--tag=cuda", "test", "t::").output
+
     # Without the device, the old results are not replayed.
     for path in ws.root.glob("tools/*"):
         path.unlink()

@@ -81,20 +81,26 @@ class Workspace:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(dedent(content))
 
-    def install_nvidia(self, *, driver: str = "550.54.15", devices: int = 1) -> None:
-        """Let this workspace's host have H100 boards (the tools say so; nothing runs on them)."""
+    def install_nvidia(
+        self,
+        *,
+        name: str = "NVIDIA H100 80GB HBM3",
+        driver: str = "550.54.15",
+        memory_mib: int = 81559,
+        devices: int = 1,
+    ) -> None:
+        """Let this workspace's host have such boards (the tools say so; nothing runs on them)."""
         tool = self.root / "tools" / "nvidia-smi"
         uuids = [f"GPU-{i:08x}-1111-2222-3333-444444444444" for i in range(devices)]
         self.write(
             {
                 "tools/nvidia-smi": _NVIDIA_SMI,
                 "tools/query.csv": "".join(
-                    f"{i}, {uuid}, NVIDIA H100 80GB HBM3, 9.0, {driver}, 81559, Disabled\n"
+                    f"{i}, {uuid}, {name}, 9.0, {driver}, {memory_mib}, Disabled\n"
                     for i, uuid in enumerate(uuids)
                 ),
                 "tools/list.txt": "".join(
-                    f"GPU {i}: NVIDIA H100 80GB HBM3 (UUID: {uuid})\n"
-                    for i, uuid in enumerate(uuids)
+                    f"GPU {i}: {name} (UUID: {uuid})\n" for i, uuid in enumerate(uuids)
                 ),
             }
         )
