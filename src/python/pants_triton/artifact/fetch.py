@@ -1,0 +1,211 @@
+"""The program that fetches artifacts outside Pants: one lock entry, one process, one tree.
+
+    fetch --entry=FILE --output=DIR --cache=DIR --platform=linux_x86_64 --address=3rdparty:llvm
+    download --entry=FILE --cache=DIR
+    status --entry=FILE --cache=DIR
+
+and, for who makes the lock, what is there to be locked, as JSON:
+
+    digest --url=URL --cache=DIR
+    wheels --name=NAME --version=VERSION --cache=DIR
+    debian --suite=bookworm --arch=amd64 --cache=DIR PACKAGE…
+
+It runs with whatever Python 3.8 or newer the host has, and imports nothing but its siblings. The
+tree depends on the entry alone; where and how its bytes were had is in the cache folder's settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any, Sequence
+
+from pants_triton.artifact import debian, wheel_index
+from pants_triton.artifact.download import (
+    EXIT_UNUSABLE,
+    FetchError,
+    Settings,
+    Wanted,
+    apply_environment,
+    cached,
+    fetch,
+    fetch_unknown,
+    load_settings,
+    name_in,
+)
+from pants_triton.artifact.lock import (
+    DebianEntry,
+    Entry,
+    LockError,
+    UrlEntry,
+    WheelEntry,
+    parse_entry,
+)
+from pants_triton.artifact.machine_code import mismatch
+from pants_triton.artifact.unpack import Limits, Tree, staged
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the program; returns the exit code: 0, 2 for wrong arguments, or an EXIT_… of `download`
+    after one line on stderr."""
+    args = _parser().parse_args(list(argv))
+    # So that what is half done gets removed.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        settings = load_settings(args.cache)
+        apply_environment(settings)
+        answer = args.run(args, settings)
+        if answer is not None:
+            print(json.dumps(answer))
+        return 0
+    except FetchError as e:
+        address = f"{args.address}: " if getattr(args, "address", "") else ""
+        print(f"pants-triton: {address}{e}", file=sys.stderr)
+        return e.exit_code
+
+
+def fetch_tree(entry: Entry, output: Path, platform: str, settings: Settings, cache: Path) -> None:
+    """Make `output`, which must not exist or be empty, the tree of `entry`: the same bytes
+    everywhere, or nothing at all. Raises FetchError."""
+    limits = Limits.of(settings)
+    if isinstance(entry, DebianEntry):
+        debian.fetch_packages(entry.packages, entry.suite, settings, cache)
+        with staged(output) as root:
+            tree = Tree(root, limits, subset=entry.subset, system=True)
+            debian.unpack_packages(tree, entry.packages, settings, cache, root.parent)
+            tree.finish()
+            _check_machine(root, platform, f"{len(entry.packages)} packages of {entry.suite}")
+        return
+    wanted = wanted_file(entry, settings)
+    with fetch(wanted, settings, cache) as file, staged(output) as root:
+        tree = Tree(root, limits, strip=entry.strip, subset=entry.subset)
+        tree.add_archive(file, wanted.name)
+        tree.finish()
+        _check_machine(root, platform, wanted.name)
+
+
+def wanted_file(entry: UrlEntry | WheelEntry, settings: Settings) -> Wanted:
+    """The file that `entry` is unpacked from."""
+    if isinstance(entry, UrlEntry):
+        name = name_in(entry.location) or "download"
+        return Wanted(name, entry.sha256, entry.size, (entry.location,))
+    wheel = entry
+    return Wanted(
+        wheel.filename,
+        wheel.sha256,
+        wheel.size,
+        find=lambda: wheel_index.locate(wheel.name, wheel.filename, wheel.sha256, settings),
+    )
+
+
+def wanted_files(entry: Entry, settings: Settings) -> tuple[Wanted, ...]:
+    """All files that `entry` is unpacked from."""
+    if isinstance(entry, DebianEntry):
+        return tuple(debian.wanted_deb(package) for package in entry.packages)
+    return (wanted_file(entry, settings),)
+
+
+def _check_machine(root: Path, platform: str, name: str) -> None:
+    wrong = mismatch(root, platform)
+    if wrong is not None:
+        raise FetchError(
+            f"{name} is for the wrong machine: {wrong}. Its bytes are those that are locked, so the "
+            f"lock has the wrong archive for {platform}: correct its pin or location, and run "
+            "`./pants lock-artifacts`.",
+            EXIT_UNUSABLE,
+        )
+
+
+# --- commands --------------------------------------------------------------------------------
+
+
+def _tree(args: argparse.Namespace, settings: Settings) -> None:
+    fetch_tree(_entry(args.entry), args.output, args.platform, settings, args.cache)
+
+
+def _download(args: argparse.Namespace, settings: Settings) -> Any:
+    entry = _entry(args.entry)
+    before = _status(args, settings)
+    if isinstance(entry, DebianEntry):
+        debian.fetch_packages(entry.packages, entry.suite, settings, args.cache)
+    for wanted in wanted_files(entry, settings):
+        with fetch(wanted, settings, args.cache):
+            pass
+    return before
+
+
+def _status(args: argparse.Namespace, settings: Settings) -> Any:
+    return [
+        {
+            "name": wanted.name,
+            "sha256": wanted.sha256,
+            "size": wanted.size,
+            "cached": cached(wanted, args.cache),
+        }
+        for wanted in wanted_files(_entry(args.entry), settings)
+    ]
+
+
+def _digest(args: argparse.Namespace, settings: Settings) -> Any:
+    return dataclasses.asdict(fetch_unknown(args.url, settings, args.cache))
+
+
+def _wheels(args: argparse.Namespace, settings: Settings) -> Any:
+    # Not where they are: that is this user's business, and may hold a password.
+    return [
+        {"filename": f.filename, "sha256": f.sha256, "size": f.size, "yanked": f.yanked}
+        for f in wheel_index.list_wheels(args.name, args.version, settings)
+    ]
+
+
+def _debian(args: argparse.Namespace, settings: Settings) -> Any:
+    found = debian.resolve(args.packages, args.suite, args.arch, settings, args.cache)
+    return [dataclasses.asdict(package) for package in found]
+
+
+def _entry(path: Path) -> Entry:
+    try:
+        return parse_entry(path.read_text(encoding="ascii"))
+    except (OSError, UnicodeError, LockError) as e:
+        raise FetchError(f"{path} can't be used: {e}", EXIT_UNUSABLE) from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="artifacts", description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    def command(name: str, run: Any, help: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=help)
+        added.set_defaults(run=run)
+        added.add_argument("--cache", type=Path, required=True, help="append-only cache folder")
+        return added
+
+    tree = command("fetch", _tree, "fetch, verify and unpack one entry")
+    tree.add_argument("--output", type=Path, required=True, help="the folder to make")
+    tree.add_argument("--platform", default="any", help="that its programs must be for")
+    download = command("download", _download, "have the files in the cache; what was is printed")
+    status = command("status", _status, "whether the files are in the cache")
+    for added in (tree, download, status):
+        added.add_argument("--entry", type=Path, required=True, help="file with the entry's JSON")
+        added.add_argument("--address", default="", help="of the target, for messages")
+
+    digest = command("digest", _digest, "the sha256 and size of what a location has now")
+    digest.add_argument("--url", required=True)
+
+    wheels = command("wheels", _wheels, "the wheels that an index has of one version")
+    wheels.add_argument("--name", required=True)
+    wheels.add_argument("--version", required=True)
+
+    resolve = command("debian", _debian, "packages of Debian with all that they depend on")
+    resolve.add_argument("--suite", required=True)
+    resolve.add_argument("--arch", required=True, help="Debian's name for it, such as amd64")
+    resolve.add_argument("packages", nargs="+")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
