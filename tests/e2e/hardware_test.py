@@ -459,3 +459,7 @@ def test_the_goal_hardware(ws: Workspace) -> None:
     bad = ws.pants("hardware", "--assume=rocm:gfx9420")
     assert bad.exit_code == 1
     assert "[hardware].assume" in bad.output
+    for option in ("tests-per-device", "tool-timeout"):
+        bad = ws.pants("hardware", f"--{option}=0")
+        assert bad.exit_code == 1
+        assert f"`[hardware].{option.replace('-', '_')}` must be at least 1" in bad.output

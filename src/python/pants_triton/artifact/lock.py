@@ -173,7 +173,7 @@ def read_lock(text: str, path: str) -> Lock:
     except json.JSONDecodeError as e:
         raise _broken(path, f"line {e.lineno}, column {e.colno}: not JSON: {e.msg}") from None
     except _DuplicateKey as e:
-        raise _broken(path, f"the key {_show(e.key)} occurs twice in one object") from None
+        raise _broken(path, f"the key {shown_value(e.key)} occurs twice in one object") from None
     except (ValueError, RecursionError) as e:
         # Python bounds how long a number and how deep a nest it reads.
         raise _broken(path, f"not JSON that can be read: {type(e).__name__}") from None
@@ -181,7 +181,7 @@ def read_lock(text: str, path: str) -> Lock:
     if top["format"] != FORMAT or isinstance(top["format"], bool):
         raise LockError(
             f"{path}: format: this version of pants_triton reads format {FORMAT}, got "
-            f"{_show(top['format'])}: use the version that wrote it, or run `{LOCK_COMMAND}`."
+            f"{shown_value(top['format'])}: use the version that wrote it, or run `{LOCK_COMMAND}`."
         )
     rows = []
     for address, platforms in _mapping(top["artifacts"], f"{path}: artifacts").items():
@@ -365,7 +365,7 @@ def _entry(record: object, place: str) -> Entry:
     kind = _mapping(record, place).get("kind")
     cls = KINDS.get(kind) if isinstance(kind, str) else None
     if cls is None:
-        raise _broken(place, f"kind: expected one of {', '.join(KINDS)}, got {_show(kind)}")
+        raise _broken(place, f"kind: expected one of {', '.join(KINDS)}, got {shown_value(kind)}")
     fields = dataclasses.fields(cls)
     optional = [f.name for f in fields if f.default is not dataclasses.MISSING or f.name == "size"]
     required = {f.name for f in fields} - set(optional) | {"kind"}
@@ -390,7 +390,7 @@ def _record(data: object, required: set[str], optional: Sequence[str], place: st
         if name not in known:
             near = difflib.get_close_matches(name, sorted(known), n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise _broken(place, f"unknown field {_show(name)}{hint}")
+            raise _broken(place, f"unknown field {shown_value(name)}{hint}")
     for name in sorted(required):
         if name not in record:
             raise _broken(place, f"the field {name!r} is missing")
@@ -399,7 +399,7 @@ def _record(data: object, required: set[str], optional: Sequence[str], place: st
 
 def _mapping(data: object, place: str) -> dict[str, Any]:
     if not isinstance(data, dict):
-        raise _broken(place, f"expected an object, got {_show(data)}")
+        raise _broken(place, f"expected an object, got {shown_value(data)}")
     return data
 
 
@@ -437,11 +437,12 @@ def _place(path: str, address: str, platform: str) -> str:
 
 
 def _shown_key(key: str) -> str:
-    return key if key.isprintable() and 0 < len(key) <= 200 else _show(key)
+    return key if key.isprintable() and 0 < len(key) <= 200 else shown_value(key)
 
 
-def _show(value: object) -> str:
-    # ASCII and short: a broken file's content must not break the line it is shown in.
+def shown_value(value: object) -> str:
+    """A value of a broken file as it is shown in a message: ASCII, one line, at most 60 characters,
+    so that it can't break the line it stands in."""
     try:
         text = json.dumps(value)
     except RecursionError:
@@ -464,7 +465,7 @@ _Validator = Callable[[Any], Union[str, None]]
 def _check(validate: _Validator, value: object, place: str) -> None:
     expected = validate(value)
     if expected is not None:
-        raise _broken(place, f"expected {expected}, got {_show(value)}")
+        raise _broken(place, f"expected {expected}, got {shown_value(value)}")
 
 
 def _check_field(cls: type, name: str, value: Any, place: str) -> None:

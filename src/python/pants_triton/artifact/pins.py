@@ -20,6 +20,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Iterable
 
+from pants_triton.artifact.lock import shown_value
+
 #: Where the pins lie in a Triton tree.
 LLVM_HASH_PATH = "cmake/llvm-hash.txt"
 LLVM_INFO_PATH = "cmake/llvm-info.json"
@@ -103,7 +105,9 @@ def parse_nvidia_pin(text: str, path: str = NVIDIA_PATH) -> NvidiaPin:
         raise PinError(f"{path}: has no component: expected at least one, such as ptxas.")
     for name in record:
         if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
-            raise PinError(f"{path}: expected component names such as ptxas, got {_show(name)}.")
+            raise PinError(
+                f"{path}: expected component names such as ptxas, got {shown_value(name)}."
+            )
     return NvidiaPin(path, tuple((name, _version(path, name, v)) for name, v in record.items()))
 
 
@@ -111,7 +115,7 @@ def parse_json_pin(text: str, path: str = JSON_PATH) -> TagPin:
     """The release of nlohmann json. Raises PinError."""
     tag = _single_word(path, text, "a tag such as v3.11.3")
     if not re.fullmatch(r"v[0-9]+(\.[0-9]+){1,3}", tag):
-        raise PinError(f"{path}: expected a tag such as v3.11.3, got {_show(tag)}.")
+        raise PinError(f"{path}: expected a tag such as v3.11.3, got {shown_value(tag)}.")
     return TagPin(path, tag)
 
 
@@ -134,25 +138,25 @@ def _parse_llvm_info(path: str, text: str) -> LlvmPin:
     for name in known:
         if name not in record:
             near = difflib.get_close_matches(name, list(record), n=1)
-            hint = f" (there is {_show(near[0])})" if near else ""
+            hint = f" (there is {shown_value(near[0])})" if near else ""
             raise PinError(f"{path}: {name} is missing{hint}: expected {', '.join(known)}.")
     number = record["build_number"]
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 10**6:
-        raise PinError(f"{path}: build_number: expected a whole number, got {_show(number)}.")
+        raise PinError(f"{path}: build_number: expected a whole number, got {shown_value(number)}.")
     digests = record["sha256sum"]
     if not isinstance(digests, dict) or not digests:
         raise PinError(
-            f"{path}: sha256sum: expected an object of a digest a platform, got {_show(digests)}."
+            f"{path}: sha256sum: expected an object of a digest a platform, got {shown_value(digests)}."
         )
     for suffix, digest in digests.items():
         if not re.fullmatch(r"[a-z0-9][a-z0-9.]*-[a-z0-9]+", suffix):
             raise PinError(
-                f"{path}: sha256sum: expected platforms such as ubuntu-x64, got {_show(suffix)}."
+                f"{path}: sha256sum: expected platforms such as ubuntu-x64, got {shown_value(suffix)}."
             )
         if not isinstance(digest, str) or not re.fullmatch(r"[0-9a-f]{64}", digest):
             raise PinError(
                 f"{path}: sha256sum: {suffix}: expected 64 lower-case hex digits, got "
-                f"{_show(digest)}."
+                f"{shown_value(digest)}."
             )
     # A field of facebookexperimental/triton.
     store = record.get("release_base_url")
@@ -160,7 +164,9 @@ def _parse_llvm_info(path: str, text: str) -> LlvmPin:
         isinstance(store, str)
         and re.fullmatch(r"https://[A-Za-z0-9.-]+(/[A-Za-z0-9._~-]+)*/?", store)
     ):
-        raise PinError(f"{path}: release_base_url: expected an https: URL, got {_show(store)}.")
+        raise PinError(
+            f"{path}: release_base_url: expected an https: URL, got {shown_value(store)}."
+        )
     revision = _revision(path, "llvm_hash", record["llvm_hash"])
     return LlvmPin(
         path, revision, number, tuple(sorted(digests.items())), store and store.rstrip("/")
@@ -174,7 +180,7 @@ def _revision(path: str, name: str, value: object) -> str:
         return value
     raise PinError(
         f"{path}: {name + ': ' if name else ''}expected LLVM's commit, 40 lower-case hex digits, "
-        f"got {_show(value)}."
+        f"got {shown_value(value)}."
     )
 
 
@@ -183,7 +189,7 @@ def _version(path: str, name: str, value: object) -> str:
         return value
     raise PinError(
         f"{path}: {name + ': ' if name else ''}expected a version such as 12.8.93, got "
-        f"{_show(value)}."
+        f"{shown_value(value)}."
     )
 
 
@@ -201,7 +207,9 @@ def _object(path: str, text: str) -> dict[str, Any]:
     try:
         value = json.loads(text.lstrip("\ufeff"), object_pairs_hook=_pairs)
     except _DuplicateKey as e:
-        raise PinError(f"{path}: {_show(e.key)} occurs twice: expected each name once.") from None
+        raise PinError(
+            f"{path}: {shown_value(e.key)} occurs twice: expected each name once."
+        ) from None
     except json.JSONDecodeError as e:
         raise PinError(
             f"{path}: line {e.lineno}, column {e.colno}: expected JSON: {e.msg}."
@@ -209,7 +217,7 @@ def _object(path: str, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise PinError(f"{path}: expected a small JSON object.") from None
     if not isinstance(value, dict):
-        raise PinError(f"{path}: expected a JSON object, got {_show(value)}.")
+        raise PinError(f"{path}: expected a JSON object, got {shown_value(value)}.")
     return value
 
 
@@ -234,12 +242,3 @@ def _no_conflict(path: str, text: str) -> None:
             raise PinError(
                 f"{path}: line {number}: a merge conflict is not resolved: expected one version."
             )
-
-
-def _show(value: object) -> str:
-    # ASCII and short: a broken file's content must not break the line it is shown in.
-    try:
-        text = json.dumps(value)
-    except RecursionError:
-        text = f"a deeply nested {type(value).__name__}"
-    return text if len(text) <= 60 else text[:57] + "..."

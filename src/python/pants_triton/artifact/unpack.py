@@ -66,6 +66,8 @@ _ZIP_SUFFIXES = (".zip", ".whl")
 # Absolute links there name the machine that runs, not the tree.
 _HOST_FOLDERS = ("dev", "proc", "run", "sys")
 
+# What the standard library's readers raise on a damaged archive, or on one of a kind they can't read
+# (zipfile says NotImplementedError to a compression it doesn't know, RuntimeError to encryption).
 _BROKEN_ARCHIVE = (
     *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError),
     *(NotImplementedError, RuntimeError, ValueError, OverflowError, gzip.BadGzipFile),

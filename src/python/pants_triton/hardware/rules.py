@@ -27,8 +27,7 @@ from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 
 from pants_triton.hardware.agent import AGENT_MODULES, SANDBOX_DIR, SANDBOX_LEASE_DIR
-from pants_triton.hardware.device import Host
-from pants_triton.hardware.parse import parse_host
+from pants_triton.hardware.device import Host, host_from_json
 from pants_triton.hardware.probe import NARROWING_VARIABLES
 from pants_triton.hardware.render import render_json, render_table
 from pants_triton.hardware.requirement import RequirementError, assume_devices
@@ -180,7 +179,7 @@ async def probe_host(
             f"Tests can't be given devices: {probed['record_error']}. See whether Pants' "
             "`named_caches_dir` can be written."
         )
-    host = parse_host(probed["observations"])
+    host = host_from_json(probed["host"])
     try:
         return ProbedHost(assume_devices(host, hardware.assume))
     except RequirementError as e:

@@ -115,6 +115,6 @@ def leased(
     if is_debug:
         options.append("--interactive")
     elif timeout_s is not None:
-        options.append(f"--timeout={timeout_s:g}")
+        options.append(f"--timeout={timeout_s}")
     python = shim[: -len(_PYTEST_SHIM_SUFFIX)] + _PYTHON_SHIM_SUFFIX
     return (python, SANDBOX_DIR, "lease", *options, "--", *argv)
