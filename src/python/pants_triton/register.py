@@ -1,6 +1,13 @@
 """What the backend offers Pants; nothing else."""
 
+from pants_triton.artifact import goal_rules as artifact_goal_rules
+from pants_triton.artifact import leftover_rules as artifact_leftover_rules
+from pants_triton.artifact import lint_rules as artifact_lint_rules
+from pants_triton.artifact import rules as artifact_rules
+from pants_triton.artifact import run_rules as artifact_run_rules
+from pants_triton.artifact.target_types import ARTIFACT_TARGET_TYPES
 from pants_triton.hardware import rules as hardware_rules
+from pants_triton.program import rules as program_rules
 from pants_triton.testing import lint_rules as testing_lint_rules
 from pants_triton.testing import rules as testing_rules
 from pants_triton.testing import summary_rules as testing_summary_rules
@@ -9,12 +16,18 @@ from pants_triton.testing.target_types import TritonTestsGeneratorTarget, Triton
 
 
 def target_types():
-    return [TritonTestTarget, TritonTestsGeneratorTarget]
+    return [*ARTIFACT_TARGET_TYPES, TritonTestTarget, TritonTestsGeneratorTarget]
 
 
 def rules():
     return [
+        *artifact_rules.rules(),
+        *artifact_goal_rules.rules(),
+        *artifact_leftover_rules.rules(),
+        *artifact_lint_rules.rules(),
+        *artifact_run_rules.rules(),
         *hardware_rules.rules(),
+        *program_rules.rules(),
         *testing_rules.rules(),
         *testing_lint_rules.rules(),
         *testing_summary_rules.rules(),

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterable, Iterator, Sequence
 
-from pants_triton.artifact.download import (
+from pants_triton.artifact.download import Wanted, adopt, cached, fetch
+from pants_triton.artifact.errors import (
     EXIT_THIS_HOST,
     EXIT_UNREACHABLE,
     EXIT_WRONG_BYTES,
@@ -31,17 +32,13 @@ from pants_triton.artifact.download import (
     MIRROR_HINT,
     FetchError,
     Report,
-    Settings,
-    Wanted,
-    adopt,
-    cached,
-    fetch,
     local_error,
     report_to_stderr,
     shown_size,
     shown_url,
 )
 from pants_triton.artifact.lock import DebianPackage
+from pants_triton.artifact.settings import Settings
 from pants_triton.artifact.unpack import Limits, PlainDeb, Tree, plain_deb
 
 #: The keys with which Debian signs its suites (package debian-archive-keyring).

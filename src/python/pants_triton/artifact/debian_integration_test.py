@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -11,10 +13,13 @@ import pytest
 
 from pants_triton.artifact import debian
 from pants_triton.artifact.debian import choose_source, fetch_packages, host_sources, resolve
-from pants_triton.artifact.download import EXIT_UNREACHABLE, FetchError, Settings, cached
+from pants_triton.artifact.download import cached
+from pants_triton.artifact.errors import EXIT_UNREACHABLE, FetchError
 from pants_triton.artifact.fetch import fetch_tree
+from pants_triton.artifact.libraries import FOLDER
 from pants_triton.artifact.lock import DebianEntry, DebianPackage
 from pants_triton.artifact.machine_code import machines
+from pants_triton.artifact.settings import Settings
 
 SUITE = "bookworm"
 
@@ -92,6 +97,15 @@ def test_a_tree_and_the_same_from_a_mirror_without_apt(
     assert loader.is_symlink() and loader.resolve().is_file()
     assert str(loader.resolve()).startswith(str(tmp_path.resolve()))
 
+    libraries = tmp_path / "first" / FOLDER
+    names = [path.name for path in libraries.iterdir()]
+    assert "libgcc_s.so.1" in names and "libc.so.6" not in names
+    assert all((libraries / name).resolve().is_file() for name in names)
+    # It runs with the host's C library and the tree's own others.
+    environment = {"LD_LIBRARY_PATH": str(libraries)}
+    if platform.machine() == "x86_64":
+        assert subprocess.run([str(program)], env=environment, timeout=60).returncode == 0
+
     def no_apt(*_: object) -> None:
         raise AssertionError("apt was used")
 
@@ -99,6 +113,14 @@ def test_a_tree_and_the_same_from_a_mirror_without_apt(
     mirror = Settings(mirrors=((cache / "downloads").as_uri(),))
     fetch_tree(entry, tmp_path / "second", "linux_x86_64", mirror, tmp_path / "cache")
     assert tree_of(tmp_path / "first") == tree_of(tmp_path / "second")
+
+
+def test_a_part_of_a_tree_has_no_folder_of_libraries(
+    packages: tuple[DebianPackage, ...], cache: Path, tmp_path: Path
+) -> None:
+    entry = DebianEntry(SUITE, packages, "0" * 64, (("lib", "lib"), ("bin", "bin")))
+    fetch_tree(entry, tmp_path / "part", "linux_x86_64", Settings(), cache)
+    assert sorted(path.name for path in (tmp_path / "part").iterdir()) == ["bin", "lib"]
 
 
 def test_what_is_cached_is_not_fetched_again(

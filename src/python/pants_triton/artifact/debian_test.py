@@ -17,15 +17,15 @@ from pants_triton.artifact.debian import (
     resolve,
     wanted_deb,
 )
-from pants_triton.artifact.download import (
+from pants_triton.artifact.download import cached
+from pants_triton.artifact.errors import (
     EXIT_THIS_HOST,
     EXIT_UNREACHABLE,
     EXIT_WRONG_BYTES,
     FetchError,
-    Settings,
-    cached,
 )
 from pants_triton.artifact.lock import DebianPackage
+from pants_triton.artifact.settings import Settings
 
 KEYRING = "/usr/share/keyrings/k.gpg"
 MAIN = Source("http://mirror.example/debian", ("bookworm", "bookworm-updates"), ("main",), KEYRING)

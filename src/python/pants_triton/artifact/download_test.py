@@ -4,7 +4,6 @@ import contextlib
 import email.utils
 import errno
 import hashlib
-import json
 import os
 import signal
 import subprocess
@@ -18,23 +17,20 @@ import pytest
 
 from pants_triton.artifact import download, misbehaving
 from pants_triton.artifact.download import (
-    EXIT_THIS_HOST,
-    EXIT_UNREACHABLE,
-    EXIT_WRONG_BYTES,
-    FetchError,
-    Settings,
     Wanted,
     adopt,
     cached,
     fetch,
     fetch_unknown,
-    load_settings,
-    name_in,
-    settings_path,
-    shown_size,
-    shown_url,
+)
+from pants_triton.artifact.errors import (
+    EXIT_THIS_HOST,
+    EXIT_UNREACHABLE,
+    EXIT_WRONG_BYTES,
+    FetchError,
 )
 from pants_triton.artifact.misbehaving import Server
+from pants_triton.artifact.settings import Settings
 
 # Not compressible, and of several pieces of any buffer.
 DATA = b"".join(hashlib.sha256(b"%d" % i).digest() for i in range(50_000))
@@ -42,6 +38,7 @@ SHA256 = hashlib.sha256(DATA).hexdigest()
 OTHER = DATA[:-1] + b"?"
 NAME = "llvm-1a2b3c4d-ubuntu-x64.tar.gz"
 PATH = f"/{NAME}"
+SECRET = "s3cr3t"
 
 # Generous: a bound for a machine that is busy with other things, not an expectation.
 PATIENCE_S = 30
@@ -518,7 +515,9 @@ def test_only_the_wanted_file_is_adopted(tmp_path: Path, cache: Path) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-from pants_triton.artifact.download import FetchError, Settings, Wanted, fetch
+from pants_triton.artifact.download import Wanted, fetch
+from pants_triton.artifact.errors import FetchError
+from pants_triton.artifact.settings import Settings
 name, sha256, size, url, cache = sys.argv[1:6]
 exec(sys.argv[6] if len(sys.argv) > 6 else "")
 settings = Settings(tries=3, backoff_s=0.01, stall_timeout_s=10)
@@ -548,6 +547,16 @@ def test_two_processes_download_once(server: Server, cache: Path) -> None:
     assert "waiting for another process that downloads" in "".join(err for _, err in outputs)
     assert len(server.log) == 1
     assert files(cache) == {"SHA256": DATA}
+
+
+def test_threads_share_a_download_too(server: Server, cache: Path) -> None:
+    url = server.on(PATH, misbehaving.slow(DATA, 3, 0.05))
+    threads = [threading.Thread(target=get, args=(wanted(url), cache)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert len(server.log) == 1
 
 
 def test_who_waits_takes_over_when_the_first_fails(server: Server, cache: Path) -> None:
@@ -629,81 +638,7 @@ def test_a_cache_that_can_not_be_written(
     assert "Read-only file system (x)" in str(failure(wanted(server.url), cache))
 
 
-# -- credentials ----------------------------------------------------------------------------------
-
-SECRET = "s3cr3t"
-BASIC = "Basic dXNlcjpzM2NyM3Q="
-
-
-def host_of(server: Server) -> str:
-    return server.url.rpartition("/")[2]
-
-
-def requires(authorization: str) -> misbehaving.Behaviour:
-    def behave(handler: misbehaving.Handler) -> None:
-        given = handler.request_.headers.get("authorization")
-        (misbehaving.file(DATA) if given == authorization else misbehaving.status(401))(handler)
-
-    return behave
-
-
-def write_netrc(path: Path, host: str) -> None:
-    path.write_text(f"machine {host} login user password {SECRET}\n")
-    path.chmod(0o600)
-
-
-@pytest.mark.parametrize("variable", [None, "NETRC"])
-def test_credentials_from_netrc(
-    server: Server,
-    cache: Path,
-    tmp_path: Path,
-    variable: str | None,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    path = tmp_path / ("elsewhere" if variable else ".netrc")
-    write_netrc(path, "127.0.0.1")
-    if variable:
-        monkeypatch.setenv(variable, str(path))
-    assert get(wanted(server.on(PATH, requires(BASIC))), cache) == DATA
-
-
-@pytest.mark.parametrize("value, sent", [("abc.def", "Bearer abc.def"), (f"user:{SECRET}", BASIC)])
-def test_credentials_from_a_variable(
-    server: Server, cache: Path, value: str, sent: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MIRROR_TOKEN", value)
-    settings = Settings(credentials={host_of(server): "MIRROR_TOKEN"}, tries=1)
-    assert get(wanted(server.on(PATH, requires(sent))), cache, settings) == DATA
-
-
-def test_each_host_gets_its_own_credentials_only(
-    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MIRROR_TOKEN", SECRET)
-    with misbehaving.running() as other:
-        target = other.on(PATH, misbehaving.file(DATA)) + "?signature=1"
-        other.on(PATH + "?signature=1", misbehaving.file(DATA))
-        url = server.on(PATH, misbehaving.redirect(target, 307))
-        settings = Settings(credentials={host_of(server): "MIRROR_TOKEN"}, tries=1)
-        assert get(wanted(url), cache, settings) == DATA
-        assert server.log[0].headers["authorization"] == f"Bearer {SECRET}"
-        assert "authorization" not in other.log[0].headers
-
-
-def test_no_credentials_over_a_line_that_others_can_read() -> None:
-    settings = Settings(credentials={"mirror.example": "MIRROR_TOKEN"})
-    assert download._authorization("http://mirror.example/x", settings) == ""
-    with pytest.raises(FetchError, match="MIRROR_TOKEN.*isn't set"):
-        download._authorization("https://mirror.example/x", settings)
-
-
-def test_the_default_of_netrc_is_for_nobody_that_we_are_sent_to(
-    server: Server, cache: Path, tmp_path: Path
-) -> None:
-    (tmp_path / ".netrc").write_text(f"default login user password {SECRET}\n")
-    (tmp_path / ".netrc").chmod(0o600)
-    get(wanted(server.on(PATH, misbehaving.file(DATA))), cache)
-    assert "authorization" not in server.log[0].headers
+# -- for people -----------------------------------------------------------------------------------
 
 
 def test_a_secret_is_never_shown(server: Server, cache: Path, tmp_path: Path) -> None:
@@ -712,144 +647,8 @@ def test_a_secret_is_never_shown(server: Server, cache: Path, tmp_path: Path) ->
     with pytest.raises(FetchError) as e:
         get(wanted(url), cache, QUICK, told)
     assert SECRET not in str(e.value) + told.text
-    assert server.log[0].headers["authorization"] == BASIC
+    assert server.log[0].headers["authorization"] == "Basic dXNlcjpzM2NyM3Q="
     assert SECRET not in "".join(p.read_text() for p in cache.rglob("*.json"))
-
-
-def test_a_netrc_that_is_none_is_told_of_where_it_matters(
-    server: Server, cache: Path, tmp_path: Path
-) -> None:
-    (tmp_path / ".netrc").write_text(f"machine h login u password p {SECRET}\n")
-    e = failure(wanted(server.on("/private", requires(BASIC))), cache)
-    assert "401 Unauthorized" in str(e) and ".netrc: line " in str(e)
-    assert SECRET not in str(e)
-    assert get(wanted(server.on(PATH, misbehaving.file(DATA))), cache) == DATA
-
-
-def test_shown_url() -> None:
-    assert shown_url("https://u:p@h.example:1/a/b?q=1#f") == "https://h.example:1/a/b"
-    assert shown_url("https://[x") == "a malformed URL"
-    assert name_in("https://h.example/a/b%2B1.tar.gz?q=/c") == "b+1.tar.gz"
-
-
-# -- TLS ------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A key and self-signed certificate for the loopback."""
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    argv = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    argv += ["-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1"]
-    try:
-        result = subprocess.run(
-            [*argv, "-keyout", "-", "-out", "-"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-    except FileNotFoundError:
-        pytest.skip("openssl isn't there to make a certificate")
-    path.write_bytes(result.stdout)
-    return path
-
-
-def tls_context(certificate: Path) -> Any:
-    import ssl
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    return context
-
-
-def test_an_untrusted_certificate(
-    certificate: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    with misbehaving.running(tls_context(certificate)) as server:
-        url = server.on(PATH, misbehaving.file(DATA))
-        e = failure(wanted(url), cache, Settings(backoff_s=PATIENCE_S))
-        assert "its certificate isn't trusted: self" in str(e)
-        assert "SSL_CERT_FILE" in str(e)
-        assert server.log == [] and files(cache) == {}
-
-        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        assert get(wanted(url), cache) == DATA
-
-
-def test_a_server_without_tls(server: Server, cache: Path) -> None:
-    url = server.on(PATH, misbehaving.file(DATA)).replace("http:", "https:")
-    e = failure(wanted(url), cache, Settings(backoff_s=PATIENCE_S))
-    assert "no secure connection: wrong version number" in str(e)
-
-
-def test_ca_certificates_that_are_none(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none"))
-    with pytest.raises(FetchError, match="SSL_CERT_FILE"):
-        get(wanted("https://127.0.0.1:1/x"), cache)
-
-
-# -- settings -------------------------------------------------------------------------------------
-
-
-def write_settings(path: Path, text: str) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
-
-
-def test_settings(cache: Path) -> None:
-    assert load_settings(cache) == Settings()
-    values: dict[str, Any] = {
-        "mirrors": ["file:///mirror"],
-        "indexes": ["https://index.example/simple"],
-        "debian_mirror": "https://mirror.example/debian",
-        "environment": {"HOME": "/home/u"},
-        "credentials": {"mirror.example": "TOKEN"},
-        "tries": 2,
-        "stall_timeout_s": 1.5,
-        "backoff_s": 1,
-        "max_wait_s": 10,
-        "max_bytes": 1000,
-        "max_members": 10,
-        "max_ratio": 5,
-    }
-    write_settings(settings_path(cache), json.dumps(values))
-    expected: dict[str, Any] = {
-        k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
-    }
-    assert load_settings(cache) == Settings(**expected)
-
-
-def test_two_pants_runs_have_their_own_settings(cache: Path) -> None:
-    write_settings(settings_path(cache), '{"tries": 2}')
-    write_settings(settings_path(cache, os.getppid()), '{"tries": 3}')
-    write_settings(settings_path(cache, 1_000_000_000), '{"tries": 4}')
-    assert load_settings(cache).tries == 3
-
-
-@pytest.mark.parametrize(
-    "text, problem",
-    [
-        pytest.param("{", "it is not JSON", id="no JSON"),
-        pytest.param("[]", "it is not a JSON object", id="no object"),
-        pytest.param('{"mirror": []}', "unknown: mirror", id="unknown"),
-        pytest.param('{"mirrors": "s3cr3t"}', "`mirrors` must be a list of texts", id="no list"),
-        pytest.param('{"environment": {"A": 1}}', "must be an object of texts", id="no texts"),
-        pytest.param('{"tries": 0}', "`tries` must be a whole number above 0", id="zero"),
-        pytest.param('{"tries": true}', "`tries` must be a whole number", id="boolean"),
-        pytest.param('{"backoff_s": NaN}', "must be a number above 0", id="not a number"),
-        pytest.param('{"mirrors": ["ftp://h/s"]}', "ftp://h/s is no `https:`", id="scheme"),
-    ],
-)
-def test_settings_that_are_none(cache: Path, text: str, problem: str) -> None:
-    write_settings(settings_path(cache), text)
-    with pytest.raises(FetchError) as e:
-        load_settings(cache)
-    assert problem in str(e.value) and str(cache) in str(e.value)
-    assert "s3cr3t" not in str(e.value)
-    assert e.value.exit_code == EXIT_THIS_HOST
-
-
-# -- for people -----------------------------------------------------------------------------------
 
 
 def test_progress_is_told_at_intervals(
@@ -864,27 +663,3 @@ def test_progress_is_told_at_intervals(
     )
     assert len(told.lines) < 20
     assert told.lines[-1].startswith(f"{NAME}: 1.6 MB from {url}, ")
-
-
-@pytest.mark.parametrize(
-    "size, shown",
-    [
-        (0, "0 bytes"),
-        (999, "999 bytes"),
-        (1000, "1.0 kB"),
-        (273_100_000, "273.1 MB"),
-        (2**70, "1180591620.7 TB"),
-    ],
-)
-def test_shown_size(size: int, shown: str) -> None:
-    assert shown_size(size) == shown
-
-
-def test_threads_share_a_download_too(server: Server, cache: Path) -> None:
-    url = server.on(PATH, misbehaving.slow(DATA, 3, 0.05))
-    threads = [threading.Thread(target=get, args=(wanted(url), cache)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
-    assert len(server.log) == 1

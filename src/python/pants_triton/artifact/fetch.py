@@ -1,14 +1,20 @@
 """The program that fetches artifacts outside Pants: one lock entry, one process, one tree.
 
     fetch --entry=FILE --output=DIR --cache=DIR --platform=linux_x86_64 --address=3rdparty:llvm
-    download --entry=FILE --cache=DIR
+    download --entry=FILE --cache=DIR [--mirror=DIR]
     status --entry=FILE --cache=DIR
 
 and, for who makes the lock, what is there to be locked, as JSON:
 
-    digest --url=URL --cache=DIR
+    digest --url=URL [--url=URL…] --cache=DIR
     wheels --name=NAME --version=VERSION --cache=DIR
     debian --suite=bookworm --arch=amd64 --cache=DIR PACKAGE…
+
+a folder of this host in the place of an artifact, and what Pants leaves behind:
+
+    stamp --path=DIR --cache=DIR
+    copy --path=DIR --output=DIR --cache=DIR [--stamp=HEX]
+    register --cache=DIR
 
 It runs with whatever Python 3.8 or newer the host has, and imports nothing but its siblings. The
 tree depends on the entry alone; where and how its bytes were had is in the cache folder's settings.
@@ -19,24 +25,16 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import signal
 import sys
 from pathlib import Path
 from typing import Any, Sequence
 
-from pants_triton.artifact import debian, wheel_index
-from pants_triton.artifact.download import (
-    EXIT_UNUSABLE,
-    FetchError,
-    Settings,
-    Wanted,
-    apply_environment,
-    cached,
-    fetch,
-    fetch_unknown,
-    load_settings,
-    name_in,
-)
+from pants_triton.artifact import debian, leftovers, local_tree, wheel_index
+from pants_triton.artifact.download import Wanted, cached, fetch, fetch_unknown
+from pants_triton.artifact.errors import EXIT_UNUSABLE, FetchError, name_in
+from pants_triton.artifact.libraries import link_libraries
 from pants_triton.artifact.lock import (
     DebianEntry,
     Entry,
@@ -46,7 +44,28 @@ from pants_triton.artifact.lock import (
     parse_entry,
 )
 from pants_triton.artifact.machine_code import mismatch
+from pants_triton.artifact.mirror import add_to_mirror
+from pants_triton.artifact.settings import Settings, apply_environment, load_settings
 from pants_triton.artifact.unpack import Limits, Tree, staged
+
+#: All modules of `pants_triton.artifact` that this program consists of.
+PROGRAM_MODULES: tuple[str, ...] = (
+    "connection",
+    "credentials",
+    "debian",
+    "download",
+    "errors",
+    "fetch",
+    "leftovers",
+    "libraries",
+    "local_tree",
+    "lock",
+    "machine_code",
+    "mirror",
+    "settings",
+    "unpack",
+    "wheel_index",
+)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -78,6 +97,8 @@ def fetch_tree(entry: Entry, output: Path, platform: str, settings: Settings, ca
             tree = Tree(root, limits, subset=entry.subset, system=True)
             debian.unpack_packages(tree, entry.packages, settings, cache, root.parent)
             tree.finish()
+            if not entry.subset:
+                link_libraries(root)
             _check_machine(root, platform, f"{len(entry.packages)} packages of {entry.suite}")
         return
     wanted = wanted_file(entry, settings)
@@ -132,9 +153,11 @@ def _download(args: argparse.Namespace, settings: Settings) -> Any:
     before = _status(args, settings)
     if isinstance(entry, DebianEntry):
         debian.fetch_packages(entry.packages, entry.suite, settings, args.cache)
-    for wanted in wanted_files(entry, settings):
-        with fetch(wanted, settings, args.cache):
-            pass
+    for wanted, row in zip(wanted_files(entry, settings), before):
+        with fetch(wanted, settings, args.cache) as file:
+            row["size"] = os.fstat(file.fileno()).st_size
+            if args.mirror is not None:
+                add_to_mirror(file, wanted, args.cache, args.mirror)
     return before
 
 
@@ -151,7 +174,16 @@ def _status(args: argparse.Namespace, settings: Settings) -> Any:
 
 
 def _digest(args: argparse.Namespace, settings: Settings) -> Any:
-    return dataclasses.asdict(fetch_unknown(args.url, settings, args.cache))
+    # The first that has it; that none has it is an answer too, but not that one can't be asked.
+    missing = []
+    for url in args.url:
+        try:
+            return {"location": url, **dataclasses.asdict(fetch_unknown(url, settings, args.cache))}
+        except FetchError as e:
+            if not e.missing:
+                raise
+            missing.append(str(e))
+    return {"absent": " ".join(missing)}
 
 
 def _wheels(args: argparse.Namespace, settings: Settings) -> Any:
@@ -165,6 +197,18 @@ def _wheels(args: argparse.Namespace, settings: Settings) -> Any:
 def _debian(args: argparse.Namespace, settings: Settings) -> Any:
     found = debian.resolve(args.packages, args.suite, args.arch, settings, args.cache)
     return [dataclasses.asdict(package) for package in found]
+
+
+def _stamp(args: argparse.Namespace, settings: Settings) -> Any:
+    return dataclasses.asdict(local_tree.stamp(args.path, Limits.of(settings)))
+
+
+def _copy(args: argparse.Namespace, settings: Settings) -> None:
+    local_tree.copy(args.path, args.output, Limits.of(settings), args.stamp)
+
+
+def _register(args: argparse.Namespace, settings: Settings) -> Any:
+    return leftovers.register(args.cache, Path(__file__), os.getppid())
 
 
 def _entry(path: Path) -> Entry:
@@ -188,13 +232,14 @@ def _parser() -> argparse.ArgumentParser:
     tree.add_argument("--output", type=Path, required=True, help="the folder to make")
     tree.add_argument("--platform", default="any", help="that its programs must be for")
     download = command("download", _download, "have the files in the cache; what was is printed")
+    download.add_argument("--mirror", type=Path, help="a folder to have them in too, by sha256")
     status = command("status", _status, "whether the files are in the cache")
     for added in (tree, download, status):
         added.add_argument("--entry", type=Path, required=True, help="file with the entry's JSON")
         added.add_argument("--address", default="", help="of the target, for messages")
 
     digest = command("digest", _digest, "the sha256 and size of what a location has now")
-    digest.add_argument("--url", required=True)
+    digest.add_argument("--url", required=True, action="append", help="tried in this order")
 
     wheels = command("wheels", _wheels, "the wheels that an index has of one version")
     wheels.add_argument("--name", required=True)
@@ -204,6 +249,16 @@ def _parser() -> argparse.ArgumentParser:
     resolve.add_argument("--suite", required=True)
     resolve.add_argument("--arch", required=True, help="Debian's name for it, such as amd64")
     resolve.add_argument("packages", nargs="+")
+
+    stamp = command("stamp", _stamp, "the state of a local folder, without reading its files")
+    copy = command("copy", _copy, "a tree from a local folder")
+    copy.add_argument("--output", type=Path, required=True, help="the folder to make")
+    copy.add_argument("--stamp", default="", help="that the folder must have")
+    for added in (stamp, copy):
+        added.add_argument("--path", type=Path, required=True, help="the local folder")
+        added.add_argument("--address", default="", help="of the target, for messages")
+
+    command("register", _register, "remove what ended Pants processes left, and this one's later")
     return parser
 
 

@@ -17,18 +17,17 @@ from typing import Iterator
 
 import pytest
 
-from pants_triton.artifact import fetch, misbehaving
-from pants_triton.artifact.download import (
+from pants_triton.artifact import fetch, leftovers, misbehaving
+from pants_triton.artifact.errors import (
     EXIT_THIS_HOST,
     EXIT_UNREACHABLE,
     EXIT_UNUSABLE,
     EXIT_WRONG_BYTES,
 )
-from pants_triton.artifact.fetch import main
+from pants_triton.artifact.fetch import PROGRAM_MODULES, main
 from pants_triton.artifact.lock import Entry, UrlEntry, WheelEntry, entry_json
 from pants_triton.artifact.misbehaving import Server
 
-MODULES = "lock download unpack machine_code wheel_index debian fetch".split()
 ADDRESS = "3rdparty/llvm:llvm"
 PIN = "0" * 64
 PATIENCE_S = 30
@@ -108,6 +107,38 @@ def test_status_and_download(server: Server, capsys: pytest.CaptureFixture[str])
     assert len(server.log) == 1
 
 
+def test_a_mirror_for_others(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    url = server.on("/llvm.tar.gz", misbehaving.file(LLVM))
+    entry = UrlEntry(url, hashlib.sha256(LLVM).hexdigest(), None, PIN, "")
+    for _ in range(2):
+        assert main(argv("download", entry, "--mirror=a/mirror")) == 0
+        # The lock doesn't say how big it is.
+        assert json.loads(capsys.readouterr().out)[0]["size"] == len(LLVM)
+    assert {p.name: p.read_bytes() for p in Path("a/mirror").iterdir()} == {entry.sha256: LLVM}
+    shutil.rmtree("cache")
+    settings(mirrors=[Path("a/mirror").resolve().as_uri()])
+    assert run_fetch(entry) == 0
+    assert len(server.log) == 1
+
+
+def test_a_local_folder_instead(capsys: pytest.CaptureFixture[str]) -> None:
+    os.makedirs("llvm/bin")
+    Path("llvm/bin/opt").write_bytes(b"program")
+    common = ["--path=llvm", "--cache=cache", f"--address={ADDRESS}"]
+    assert main(["stamp", *common]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["files"], told["bytes"]) == (1, 7)
+    assert main(["copy", *common, "--output=out", f"--stamp={told['stamp']}"]) == 0
+    assert Path("out/bin/opt").read_bytes() == b"program"
+    assert main(["copy", *common, "--output=again", f"--stamp={PIN}"]) == EXIT_THIS_HOST
+    assert main(["copy", *common, "--output=again"]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith(f"pants-triton: {ADDRESS}: The folder llvm, which ")
+    settings(max_bytes=5)
+    assert main(["stamp", *common]) == EXIT_THIS_HOST
+    assert "`[artifact].max_tree_size`" in capsys.readouterr().err
+
+
 def test_a_wheel(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as wheel:
@@ -140,7 +171,34 @@ def test_what_a_location_has(server: Server, capsys: pytest.CaptureFixture[str])
     url = server.on("/llvm.tar.gz", misbehaving.file(LLVM))
     assert main(["digest", f"--url={url}", "--cache=cache"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told == {"sha256": hashlib.sha256(LLVM).hexdigest(), "size": len(LLVM)}
+    sha256 = hashlib.sha256(LLVM).hexdigest()
+    assert told == {"location": url, "sha256": sha256, "size": len(LLVM)}
+
+
+def test_the_first_location_that_has_it(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = f"{server.url}/old/llvm.tar.gz"
+    url = server.on("/new/llvm.tar.gz", misbehaving.file(LLVM))
+    assert main(["digest", f"--url={gone}", f"--url={url}", "--cache=cache"]) == 0
+    assert json.loads(capsys.readouterr().out)["location"] == url
+
+
+def test_that_no_location_has_it_is_an_answer(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = f"{server.url}/llvm.tar.gz"
+    assert main(["digest", f"--url={gone}", "--cache=cache"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert list(told) == ["absent"] and gone in told["absent"]
+
+
+def test_a_location_that_cannot_be_asked_is_none(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings(tries=1)
+    url = server.on("/llvm.tar.gz", misbehaving.status(503))
+    assert main(["digest", f"--url={url}", "--cache=cache"]) == EXIT_UNREACHABLE
 
 
 def test_variables_in_the_settings_are_ours(
@@ -215,12 +273,27 @@ def program(tmp_path: Path) -> Path:
     package.mkdir(parents=True)
     for path in (package, package.parent):
         (path / "__init__.py").touch()
-    for module in MODULES:
+    for module in PROGRAM_MODULES:
         shutil.copy(Path(fetch.__file__).parent / f"{module}.py", package)
     (tmp_path / "program/__main__.py").write_text(
         "import sys\nfrom pants_triton.artifact.fetch import main\nsys.exit(main(sys.argv[1:]))\n"
     )
     return tmp_path / "program"
+
+
+def test_the_program_s_modules_are_all_that_it_imports(tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import pants_triton.artifact.fetch;"
+        "print(*(name for name in sys.modules if name.startswith('pants_triton.artifact.')))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-I", "-c", script, str(program(tmp_path))],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    names = sorted(name.rpartition(".")[2] for name in result.stdout.split())
+    assert names == list(PROGRAM_MODULES)
 
 
 def test_a_copy_of_these_modules_runs_on_its_own(server: Server, tmp_path: Path) -> None:
@@ -233,6 +306,32 @@ def test_a_copy_of_these_modules_runs_on_its_own(server: Server, tmp_path: Path)
     )
     assert result.returncode == 0
     assert os.listdir("out") == ["llvm-1"]
+
+
+def test_the_folder_that_pants_laid_the_program_out_in_is_registered(tmp_path: Path) -> None:
+    """For the process that started it, even by way of a shell."""
+    folder = tmp_path / "immutable_inputsX1"
+    (folder / "digest").mkdir(parents=True)
+    os.rename(program(tmp_path), folder / "digest/program")
+    (tmp_path / "sandbox").symlink_to(folder / "digest/program")
+    result = subprocess.run(
+        [
+            "sh",
+            "-c",
+            'exec "$@"',
+            "-",
+            sys.executable,
+            "-I",
+            "sandbox",
+            "register",
+            "--cache=cache",
+        ],
+        stdout=subprocess.PIPE,
+        timeout=PATIENCE_S,
+    )
+    assert json.loads(result.stdout) == {"folder": str(folder), "removed": []}
+    assert leftovers.remove_own(Path("cache"), os.getpid()) == str(folder)
+    assert not folder.exists()
 
 
 def test_a_second_user_with_a_mirror_of_files_gets_the_same_bytes(tmp_path: Path) -> None:

@@ -602,7 +602,8 @@ _FIELDS: Mapping[type, Mapping[str, _Validator]] = {
 def _summary(entry: Entry) -> str:
     if isinstance(entry, DebianEntry):
         total = sum(package.size for package in entry.packages)
-        return f"{len(entry.packages)} packages of {entry.suite}, {shown_size(total)}"
+        count = len(entry.packages)
+        return f"{count} package{'s' * (count != 1)} of {entry.suite}, {shown_size(total)}"
     name = entry.location if isinstance(entry, UrlEntry) else entry.filename
     return f"{name} ({shown_size(entry.size)}, sha256 {entry.sha256[:12]})"
 

@@ -25,17 +25,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Callable, Iterable, Iterator, Sequence, cast
 
-from pants_triton.artifact.download import (
+from pants_triton.artifact.errors import (
     EXIT_THIS_HOST,
     EXIT_UNUSABLE,
     FetchError,
     Report,
-    Settings,
     local_error,
     report_to_stderr,
     shown_size,
 )
 from pants_triton.artifact.lock import placed
+from pants_triton.artifact.settings import Settings
 
 #: What every time in a tree is set to, in seconds: 1980-01-01, the first that a zip can hold.
 TIME = 315532800

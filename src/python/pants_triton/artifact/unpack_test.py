@@ -17,7 +17,7 @@ from typing import Any, Callable, Sequence
 import pytest
 
 from pants_triton.artifact import unpack
-from pants_triton.artifact.download import EXIT_THIS_HOST, EXIT_UNUSABLE, FetchError
+from pants_triton.artifact.errors import EXIT_THIS_HOST, EXIT_UNUSABLE, FetchError
 from pants_triton.artifact.unpack import TIME, Limits, Tree, plain_deb, staged
 
 LIMITS = Limits(max_bytes=1 << 30, max_members=1000, max_ratio=200.0)

@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-from pants_triton.artifact.download import (
+from pants_triton.artifact.connection import read_url
+from pants_triton.artifact.errors import (
     EXIT_UNREACHABLE,
     EXIT_WRONG_BYTES,
     LOCK_HINT,
     FetchError,
     Report,
-    Settings,
     name_in,
-    read_url,
     report_to_stderr,
     shown_url,
 )
+from pants_triton.artifact.settings import Settings
 
 _ACCEPT = (
     "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, "

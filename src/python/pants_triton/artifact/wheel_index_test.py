@@ -7,8 +7,9 @@ from typing import Any, Iterator
 import pytest
 
 from pants_triton.artifact import misbehaving
-from pants_triton.artifact.download import EXIT_UNREACHABLE, EXIT_WRONG_BYTES, FetchError, Settings
+from pants_triton.artifact.errors import EXIT_UNREACHABLE, EXIT_WRONG_BYTES, FetchError
 from pants_triton.artifact.misbehaving import Server
+from pants_triton.artifact.settings import Settings
 from pants_triton.artifact.wheel_index import IndexFile, list_wheels, locate, parse_page
 
 NAME = "nvidia-cuda-nvcc-cu12"

@@ -5,24 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import os.path
-import pkgutil
 from dataclasses import dataclass, field
 from typing import Iterable
 
-from pants.core.subsystems.python_bootstrap import PythonBootstrap
-from pants.core.util_rules.system_binaries import (
-    BinaryNotFoundError,
-    BinaryPath,
-    BinaryPathRequest,
-    BinaryPaths,
-    BinaryPathTest,
-)
 from pants.engine.console import Console
 from pants.engine.env_vars import EnvironmentVars, EnvironmentVarsRequest
-from pants.engine.fs import CreateDigest, Digest, FileContent
+from pants.engine.fs import Digest
 from pants.engine.goal import Goal
 from pants.engine.process import Process, ProcessCacheScope, ProcessResult
-from pants.engine.rules import Get, MultiGet, collect_rules, goal_rule, rule
+from pants.engine.rules import Get, collect_rules, goal_rule, rule
 from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 
@@ -32,6 +23,7 @@ from pants_triton.hardware.probe import NARROWING_VARIABLES
 from pants_triton.hardware.render import render_json, render_table
 from pants_triton.hardware.requirement import RequirementError, assume_devices
 from pants_triton.hardware.subsystem import HardwareOptionError, HardwareSubsystem, ReportFormat
+from pants_triton.program.rules import Program, ProgramPython, ProgramRequest
 
 # Devices are leased through files in this append-only cache: all Pants runs of a user see the same
 # folder, and its path is in no cache key.
@@ -57,65 +49,9 @@ class HardwareAgent:
 
 @rule
 async def package_hardware_agent() -> HardwareAgent:
-    package = __package__
-    assert package is not None
-    package_path = package.replace(".", "/")
-
-    def module(name: str) -> FileContent:
-        content = pkgutil.get_data(package, f"{name}.py")
-        assert content is not None
-        return FileContent(f"{package_path}/{name}.py", content)
-
-    parents = [package_path[:i] for i, c in enumerate(package_path) if c == "/"]
-    digest = await Get(
-        Digest,
-        CreateDigest(
-            [
-                FileContent(
-                    "__main__.py",
-                    f"import sys\n\nfrom {package}.agent import main\n\n"
-                    "sys.exit(main(sys.argv[1:]))\n".encode(),
-                ),
-                *(FileContent(f"{path}/__init__.py", b"") for path in (*parents, package_path)),
-                *(module(name) for name in AGENT_MODULES),
-            ]
-        ),
-    )
-    return HardwareAgent(digest)
-
-
-@dataclass(frozen=True)
-class ProbePython:
-    """An interpreter of this host, Python 3.8 or newer, for the probe."""
-
-    path: BinaryPath
-
-
-@rule(desc="Find a Python to probe the hardware with", level=LogLevel.DEBUG)
-async def find_probe_python(python_bootstrap: PythonBootstrap) -> ProbePython:
-    candidates = await MultiGet(
-        Get(
-            BinaryPaths,
-            BinaryPathRequest(
-                binary_name=name,
-                search_path=python_bootstrap.interpreter_search_paths,
-                check_file_entries=True,
-                test=BinaryPathTest(
-                    ["-c", "import sys; sys.exit(sys.version_info < (3, 8))"],
-                    fingerprint_stdout=False,
-                ),
-            ),
-        )
-        for name in python_bootstrap.interpreter_names
-    )
-    for paths in candidates:
-        if paths.first_path:
-            return ProbePython(paths.first_path)
-    raise BinaryNotFoundError(
-        "No Python 3.8 or newer was found to look for this host's hardware with. Install one, or "
-        "name one in `[python-bootstrap].search_path`, which is now "
-        f"{list(python_bootstrap.interpreter_search_paths)}."
-    )
+    assert __package__ is not None
+    program = await Get(Program, ProgramRequest(__package__, AGENT_MODULES, main="agent"))
+    return HardwareAgent(program.digest)
 
 
 @dataclass(frozen=True)
@@ -136,7 +72,7 @@ def _expand_search_path(entries: Iterable[str], path_variable: str) -> list[str]
 
 @rule(desc="Find this host's devices", level=LogLevel.DEBUG)
 async def probe_host(
-    hardware: HardwareSubsystem, python: ProbePython, agent: HardwareAgent
+    hardware: HardwareSubsystem, python: ProgramPython, agent: HardwareAgent
 ) -> ProbedHost:
     for name, value in (
         ("tests_per_device", hardware.tests_per_device),

@@ -67,6 +67,7 @@ from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 from pants.vcs.changed import ChangedOptions
 
+from pants_triton.artifact.rules import ArtifactTrees, ArtifactTreesRequest
 from pants_triton.hardware.device import Host
 from pants_triton.hardware.requirement import Requirement, parse_requirement
 from pants_triton.hardware.rules import LEASE_CACHE, HardwareAgent, ProbedHost
@@ -361,6 +362,10 @@ class TritonTestSetupRequest:
     additional_pexes: tuple[Pex, ...] = ()
 
 
+class TritonTestSetupError(Exception):
+    """The tests can't be run, for a reason that is theirs alone: other tests go on."""
+
+
 @dataclass(frozen=True)
 class TritonTestSetup:
     """The process, and the name of the JUnit report that it writes (none with `--debug`)."""
@@ -375,6 +380,11 @@ async def set_up_triton_tests(
 ) -> TritonTestSetup:
     metadata = request.metadata
     assert isinstance(metadata.plan, Runnable), "only tests that can run here are set up"
+    artifacts = await Get(
+        ArtifactTrees, ArtifactTreesRequest(tuple(fs.address for fs in request.field_sets))
+    )
+    if artifacts.error:
+        raise TritonTestSetupError(artifacts.error)
     setup, home = await MultiGet(
         Get(
             TestSetup,
@@ -411,6 +421,9 @@ async def set_up_triton_tests(
             )
         ),
         input_digest=await Get(Digest, MergeDigests((process.input_digest, home))),
+        immutable_input_digests=FrozenDict(
+            {**process.immutable_input_digests, **artifacts.immutable_input_digests}
+        ),
         concurrency_available=0 if request.is_debug else metadata.workers,
     )
     if needs_lease(hardware):
@@ -520,6 +533,41 @@ async def _result_of_test_not_run(
     )
 
 
+async def _result_of_test_not_set_up(
+    batch: TritonTestRequest.Batch[TritonTestFieldSet, TritonTestMetadata],
+    reason: str,
+    test_subsystem: TestSubsystem,
+) -> TestResult:
+    address = batch.elements[0].address
+    report = await Get(
+        Snapshot,
+        CreateDigest(
+            [
+                FileContent(
+                    f"{address.path_safe_spec}.xml",
+                    not_run_report(
+                        suite=address.spec,
+                        test=batch.elements[0].source.file_path,
+                        reason=reason,
+                        is_error=True,
+                    ),
+                )
+            ]
+        ),
+    )
+    return TestResult(
+        exit_code=1,
+        stdout="",
+        stdout_digest=EMPTY_FILE_DIGEST,
+        stderr=f"{address} can't be set up: {reason}\n",
+        stderr_digest=EMPTY_FILE_DIGEST,
+        addresses=tuple(field_set.address for field_set in batch.elements),
+        output_setting=test_subsystem.output,
+        result_metadata=None,
+        xml_results=report,
+    )
+
+
 async def _interactive_process_of_test_not_run(
     batch: TritonTestRequest.Batch[TritonTestFieldSet, TritonTestMetadata],
     plan: NotRunnable,
@@ -553,9 +601,12 @@ async def run_triton_tests(
     if isinstance(metadata.plan, NotRunnable):
         return await _result_of_test_not_run(batch, metadata.plan, test_subsystem)
 
-    setup = await Get(
-        TritonTestSetup, TritonTestSetupRequest(batch.elements, metadata, is_debug=False)
-    )
+    try:
+        setup = await Get(
+            TritonTestSetup, TritonTestSetupRequest(batch.elements, metadata, is_debug=False)
+        )
+    except TritonTestSetupError as e:
+        return await _result_of_test_not_set_up(batch, str(e), test_subsystem)
     result = await Get(FallibleProcessResult, Process, setup.process)
     assert setup.results_file_name is not None, "only `--debug` writes no report"
 
