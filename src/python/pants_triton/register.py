@@ -5,6 +5,7 @@ from pants_triton.artifact import leftover_rules as artifact_leftover_rules
 from pants_triton.artifact import lint_rules as artifact_lint_rules
 from pants_triton.artifact import rules as artifact_rules
 from pants_triton.artifact import run_rules as artifact_run_rules
+from pants_triton.artifact import use_rules as artifact_use_rules
 from pants_triton.artifact.target_types import ARTIFACT_TARGET_TYPES
 from pants_triton.hardware import rules as hardware_rules
 from pants_triton.program import rules as program_rules
@@ -26,6 +27,7 @@ def rules():
         *artifact_leftover_rules.rules(),
         *artifact_lint_rules.rules(),
         *artifact_run_rules.rules(),
+        *artifact_use_rules.rules(),
         *hardware_rules.rules(),
         *program_rules.rules(),
         *testing_rules.rules(),

@@ -175,9 +175,7 @@ def test_what_a_location_has(server: Server, capsys: pytest.CaptureFixture[str])
     assert told == {"location": url, "sha256": sha256, "size": len(LLVM)}
 
 
-def test_the_first_location_that_has_it(
-    server: Server, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_first_location_that_has_it(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     gone = f"{server.url}/old/llvm.tar.gz"
     url = server.on("/new/llvm.tar.gz", misbehaving.file(LLVM))
     assert main(["digest", f"--url={gone}", f"--url={url}", "--cache=cache"]) == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Iterable, Sequence
+from typing import Collection, Iterable, Sequence
 
 from pants_triton.artifact.lock import shown_size
 
@@ -27,8 +27,8 @@ def render_fetched(
 ) -> list[str]:
     """A line for each (target, artifact, platform, files), and one that sums them up."""
     lines = []
-    new: dict[str, int] = {}
-    all_files: dict[str, int] = {}
+    new: dict[str, FetchedFile] = {}
+    all_files: dict[str, FetchedFile] = {}
     for target, artifact, platform, files in fetched:
         missing = [file for file in files if not file.cached]
         size = shown_size(_total(files))
@@ -41,12 +41,12 @@ def render_fetched(
         count = f"{len(files)} files, " if len(files) > 1 else ""
         lines.append(f"{target}: {artifact} for {platform}: {count}{size}: {state}")
         # Two targets may have the same file.
-        all_files.update({file.sha256: file.size or 0 for file in files})
-        new.update({file.sha256: file.size or 0 for file in missing})
+        all_files.update({file.sha256: file for file in files})
+        new.update({file.sha256: file for file in missing})
     if lines:
         lines.append(
-            f"{_files(len(new))} downloaded ({shown_size(sum(new.values()))}) of "
-            f"{_files(len(all_files))} ({shown_size(sum(all_files.values()))}); all verified."
+            f"{_files(len(new))} downloaded ({shown_size(_total(new.values()))}) of "
+            f"{_files(len(all_files))} ({shown_size(_total(all_files.values()))}); all verified."
         )
     return lines
 
@@ -55,7 +55,7 @@ def _files(count: int) -> str:
     return f"{count} file" if count == 1 else f"{count} files"
 
 
-def _total(files: Sequence[FetchedFile]) -> int | None:
+def _total(files: Collection[FetchedFile]) -> int | None:
     if any(file.size is None for file in files):
         return None
     return sum(file.size or 0 for file in files)

@@ -16,14 +16,16 @@ from pants.option.option_types import BoolOption, StrOption
 from pants.util.docutil import bin_name
 from pants.util.strutil import help_text, softwrap
 
-from pants_triton.artifact.declaration import (
-    Question,
-    Slot,
-    UrlQuestion,
-    WheelQuestion,
+from pants_triton.artifact.declaration import Question, Slot, UrlQuestion, WheelQuestion
+from pants_triton.artifact.declaration_rules import (
+    AllArtifacts,
+    ArtifactDeclaration,
+    ArtifactDeclarationRequest,
 )
+from pants_triton.artifact.fetch_rules import ENTRY, FetchProcess, FetchResult
 from pants_triton.artifact.fetched import FetchedFile, render_fetched
 from pants_triton.artifact.lock import DebianPackage, diff_locks, entry_json, write_lock
+from pants_triton.artifact.lock_rules import ArtifactLock, LocatedArtifact, LocatedArtifactRequest
 from pants_triton.artifact.locking import (
     Absent,
     Answer,
@@ -37,19 +39,7 @@ from pants_triton.artifact.locking import (
     plan,
     problems,
 )
-from pants_triton.artifact.rules import (
-    ENTRY,
-    AllArtifacts,
-    ArtifactDeclaration,
-    ArtifactDeclarationRequest,
-    ArtifactError,
-    ArtifactLock,
-    FetchProcess,
-    FetchResult,
-    LocatedArtifact,
-    LocatedArtifactRequest,
-)
-from pants_triton.artifact.subsystem import ArtifactSubsystem
+from pants_triton.artifact.subsystem import ArtifactError, ArtifactSubsystem
 from pants_triton.artifact.target_types import ArtifactSourceField
 
 # --- lock-artifacts --------------------------------------------------------------------------
@@ -339,6 +329,15 @@ async def fetch_artifacts(
     for declared in sorted(simple, key=lambda declared: declared.address):
         found: tuple[Found, ...]
         if subsystem.all_platforms:
+            # A host's own entries are judged by `locate_artifact`.
+            wrong = [
+                problem.message
+                for problem in problems(declared.slots, lock.lock)
+                if problem.target == declared.address.spec
+            ]
+            if wrong:
+                errors += wrong
+                continue
             found = tuple(
                 Found(slot.address, slot.artifact, slot.platform, entry)
                 for slot in declared.slots

@@ -18,8 +18,8 @@ from pants.engine.streaming_workunit_handler import (
 from pants.engine.unions import UnionRule
 from pants.option.global_options import GlobalOptions
 
+from pants_triton.artifact.fetch_rules import cache_folder
 from pants_triton.artifact.leftovers import remove_own
-from pants_triton.artifact.rules import cache_folder
 
 logger = logging.getLogger(__name__)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import posixpath
-from typing import Mapping
+from bisect import bisect_left
+from typing import Mapping, Sequence
+
+# Links that lead to links are followed this far, as Linux does.
+_MAX_LINKS = 40
 
 
 def links_to_own_parents(links: Mapping[str, str]) -> list[str]:
@@ -11,21 +14,15 @@ def links_to_own_parents(links: Mapping[str, str]) -> list[str]:
 
     `links` is from paths in the tree to what the link says, relative to its folder. A link to a
     folder that it is in is one (`build/Release -> ..`); so is each of two whose folders link into
-    each other.
+    each other. One that leads to itself leads nowhere, so it is none.
     """
-    targets = {
-        path: posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-        for path, target in links.items()
-    }
+    paths = sorted(links)
     # Whoever is behind a link meets the links in there.
-    met_behind = {
-        path: [other for other in targets if _is_in(other, target)]
-        for path, target in targets.items()
-    }
-    return sorted(path for path in targets if path in _reachable(path, met_behind))
+    met_behind = {path: _below(_resolved(path, links), paths) for path in paths}
+    return [path for path in paths if path in _reachable(path, met_behind)]
 
 
-def _reachable(start: str, edges: Mapping[str, list[str]]) -> set[str]:
+def _reachable(start: str, edges: Mapping[str, Sequence[str]]) -> set[str]:
     found: set[str] = set()
     todo = list(edges[start])
     while todo:
@@ -36,5 +33,35 @@ def _reachable(start: str, edges: Mapping[str, list[str]]) -> set[str]:
     return found
 
 
-def _is_in(path: str, folder: str) -> bool:
-    return folder == "." or path == folder or path.startswith(f"{folder}/")
+def _below(folder: str | None, paths: Sequence[str]) -> Sequence[str]:
+    """Those of `paths`, which are sorted, that are below `folder`; "" is the tree's root."""
+    if not folder:
+        return () if folder is None else paths
+    # "0" is what comes after "/".
+    return paths[bisect_left(paths, f"{folder}/") : bisect_left(paths, f"{folder}0")]
+
+
+def _resolved(path: str, links: Mapping[str, str]) -> str | None:
+    """Where `path` leads when all links are followed; None where that is nowhere or outside."""
+    todo = path.split("/")[::-1]
+    done: list[str] = []
+    followed = 0
+    while todo:
+        part = todo.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            if not done:
+                return None
+            done.pop()
+            continue
+        done.append(part)
+        target = links.get("/".join(done))
+        if target is None:
+            continue
+        followed += 1
+        if followed > _MAX_LINKS or target.startswith("/"):
+            return None
+        done.pop()
+        todo += target.split("/")[::-1]
+    return "/".join(done)

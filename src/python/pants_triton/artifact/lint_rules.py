@@ -12,9 +12,10 @@ from pants.engine.rules import Get, collect_rules, rule
 from pants.engine.target import FieldSet
 from pants.util.logging import LogLevel
 
+from pants_triton.artifact.declaration_rules import AllArtifacts
 from pants_triton.artifact.lock import make_lock
+from pants_triton.artifact.lock_rules import ArtifactLock
 from pants_triton.artifact.locking import problems
-from pants_triton.artifact.rules import AllArtifacts, ArtifactLock
 from pants_triton.artifact.subsystem import ArtifactPins
 from pants_triton.artifact.target_types import ArtifactLintedField, ArtifactLockSourceField
 

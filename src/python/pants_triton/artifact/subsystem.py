@@ -19,6 +19,10 @@ class ArtifactOptionError(ValueError):
     """An option of `[artifact]` has a value that can't be understood."""
 
 
+class ArtifactError(Exception):
+    """An artifact can't be had. The message names the target and the way out."""
+
+
 class ArtifactSubsystem(Subsystem):
     """The `[artifact]` options. But for `lock`, `llvm_system_suffix` and `local_trees`, none of them is in a
     process' key: they say how bytes are had, and the lock says which."""

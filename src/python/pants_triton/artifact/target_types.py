@@ -46,7 +46,7 @@ class ArtifactSourceField(ArtifactLintedField):
 
 class ArtifactPinField(ArtifactSourceField):
     alias = "pin"
-    expected_num_files = range(0, 2)
+    expected_num_files: ClassVar[int | range] = range(0, 2)
 
 
 class ArtifactDependenciesField(Dependencies):
@@ -69,7 +69,7 @@ class ArtifactPathField(StringField):
         value = super().compute_value(raw_value, address)
         if value is None:
             return None
-        if not value or os.path.isabs(value) or os.path.normpath(value) != value or ".." in value:
+        if any(part in ("", ".", "..") for part in value.split("/")):
             raise InvalidFieldException(
                 f"The `{cls.alias}` field of {address} must be a relative path without `.` and "
                 f"`..`, such as `tools/llvm`, but is {value!r}."
@@ -422,6 +422,17 @@ class ArtifactPartsField(SpecialCasedDependencies):
         later one's is taken.
         """
     )
+
+    @classmethod
+    def compute_value(
+        cls, raw_value: Optional[Iterable[str]], address: Address
+    ) -> Optional[Tuple[str, ...]]:
+        value = super().compute_value(raw_value, address)
+        if not value:
+            raise InvalidFieldException(
+                f"The `{cls.alias}` field of {address} is empty: name at least one artifact."
+            )
+        return value
 
 
 class ArtifactTreeTarget(Target):

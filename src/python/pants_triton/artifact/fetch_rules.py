@@ -1,0 +1,343 @@
+"""How the program that fetches is run: one cached process an entry of the lock."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pants.backend.python.subsystems.repos import PythonRepos
+from pants.engine.addresses import Address
+from pants.engine.env_vars import EnvironmentVars, EnvironmentVarsRequest
+from pants.engine.fs import CreateDigest, Digest, FileContent, MergeDigests, RemovePrefix
+from pants.engine.process import FallibleProcessResult, Process, ProcessCacheScope
+from pants.engine.rules import Get, MultiGet, collect_rules, rule
+from pants.option.global_options import GlobalOptions
+from pants.util.frozendict import FrozenDict
+from pants.util.logging import LogLevel
+
+from pants_triton.artifact.fetch import PROGRAM_MODULES
+from pants_triton.artifact.lock import Entry, entry_json, shown_size
+from pants_triton.artifact.settings import Settings
+from pants_triton.artifact.settings_file import leave_settings
+from pants_triton.artifact.subsystem import ArtifactError, ArtifactOptionError, ArtifactSubsystem
+from pants_triton.program.rules import Program, ProgramPython, ProgramRequest
+
+logger = logging.getLogger(__name__)
+
+# Downloads are kept for all Pants runs of a user, under a name that says what they are: the folder
+# `downloads` in it is a mirror for others.
+CACHE_NAME = "pants_triton_artifacts"
+_SANDBOX_CACHE = ".pants_triton_artifacts"
+_CACHE = FrozenDict({CACHE_NAME: _SANDBOX_CACHE})
+
+_SANDBOX_PROGRAM = ".pants_triton_fetch"
+_RUN_PROGRAM = "run.sh"
+
+# A remote cache is asked this long before the work is begun here: otherwise a clean machine would
+# download what it turns out not to need. A dead cache costs no more than this once.
+_SPECULATION_DELAY_MS = 5_000
+
+# Before every line of the program's, see `errors.report_to_stderr`.
+_MESSAGE_PREFIX = "pants-triton: "
+
+# What of the user's environment says how the network is reached.
+_NETWORK_VARIABLES = (
+    *("HOME", "NETRC", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+)
+
+# It starts the program with this host's Python, which must not be in the process' key: other hosts
+# have it elsewhere. Pants' own process leaves it in the cache folder, see `FetchSettings`.
+_RUN_SH = f"""\
+#!/bin/sh
+cache={_SANDBOX_CACHE}
+python=python3
+for file in "$cache/python-$PPID" "$cache/python"; do
+  if [ -f "$file" ]; then
+    IFS= read -r python < "$file"
+    break
+  fi
+done
+exec "$python" -sE {_SANDBOX_PROGRAM} "$@"
+"""
+
+
+@dataclass(frozen=True)
+class FetchProgram:
+    """The program that fetches artifacts, with what starts it."""
+
+    digest: Digest
+
+
+@rule
+async def pack_fetch_program() -> FetchProgram:
+    assert __package__ is not None
+    program, start = await MultiGet(
+        Get(Program, ProgramRequest(__package__, PROGRAM_MODULES, main="fetch")),
+        Get(Digest, CreateDigest([FileContent(_RUN_PROGRAM, _RUN_SH.encode())])),
+    )
+    return FetchProgram(await Get(Digest, MergeDigests((program.digest, start))))
+
+
+@dataclass(frozen=True)
+class FetchSettings:
+    """How this user's downloads are done, and with which Python.
+
+    Kept out of every process' key: `leave` writes them where the program looks for them.
+    """
+
+    settings: Settings = field(repr=False)
+    python: str
+    cache: str
+
+    def leave(self) -> None:
+        """Write them for the processes that this one starts. Cheap, and done before each of them:
+        who empties the cache folder of a running daemon finds it working."""
+        try:
+            leave_settings(Path(self.cache), os.getpid(), self.settings, self.python)
+        except OSError as e:
+            raise ArtifactError(
+                f"The folder for downloads, {self.cache}, can't be written: {e.strerror}. Correct "
+                "that, or name another in `[GLOBAL].named_caches_dir`."
+            ) from None
+
+
+def cache_folder(global_options: GlobalOptions) -> Path:
+    """Where `_CACHE` is on this machine."""
+    return Path(os.path.abspath(global_options.named_caches_dir), CACHE_NAME)
+
+
+@rule
+async def make_fetch_settings(
+    artifact: ArtifactSubsystem,
+    python_repos: PythonRepos,
+    global_options: GlobalOptions,
+    python: ProgramPython,
+) -> FetchSettings:
+    for name, value in (("tries", artifact.tries), ("stall_timeout", artifact.stall_timeout)):
+        if value <= 0:
+            raise ArtifactOptionError(
+                f"The option `[artifact].{name}` must be above 0, but is {value}."
+            )
+    if artifact.max_tree_size < 1:
+        raise ArtifactOptionError(
+            f"The option `[artifact].max_tree_size` must be above 0, but is {artifact.max_tree_size}."
+        )
+    for mirror in artifact.mirrors:
+        if not mirror.startswith(("file:", "https:", "http:")):
+            raise ArtifactOptionError(
+                f"The option `[artifact].mirrors` has {mirror!r}, which is no `file:`, `https:` or "
+                "`http:` URL."
+            )
+    variables = await Get(
+        EnvironmentVars,
+        EnvironmentVarsRequest([*_NETWORK_VARIABLES, *artifact.credentials.values()]),
+    )
+    environment = dict(variables)
+    # What Pants itself trusts, this trusts.
+    if global_options.ca_certs_path and "SSL_CERT_FILE" not in environment:
+        environment["SSL_CERT_FILE"] = global_options.ca_certs_path
+    return FetchSettings(
+        Settings(
+            mirrors=tuple(artifact.mirrors),
+            indexes=tuple(python_repos.indexes),
+            debian_mirror=artifact.debian_mirror,
+            environment=FrozenDict(environment),
+            credentials=FrozenDict(artifact.credentials),
+            tries=artifact.tries,
+            stall_timeout_s=artifact.stall_timeout,
+            max_bytes=artifact.max_tree_size,
+        ),
+        python.path.path,
+        str(cache_folder(global_options)),
+    )
+
+
+@dataclass(frozen=True)
+class FetchProcess:
+    """A process of the program.
+
+    :param argv: a command of the program and its arguments, without the cache folder.
+    :param entry: of the lock, as text, at `ENTRY` in the sandbox.
+    """
+
+    argv: tuple[str, ...]
+    description: str = field(compare=False)
+    entry: str = ""
+    output: str = ""
+    cache_scope: ProcessCacheScope = ProcessCacheScope.PER_SESSION
+    level: LogLevel = LogLevel.INFO
+
+
+ENTRY = "entry.json"
+_TREE = "tree"
+
+
+@dataclass(frozen=True)
+class FetchResult:
+    """What the program did. `error` is its message, "" if it did what it was asked."""
+
+    error: str
+    stdout: str
+    output_digest: Digest
+
+
+@rule
+async def run_fetch_program(
+    request: FetchProcess, program: FetchProgram, settings: FetchSettings
+) -> FetchResult:
+    inputs = [FileContent(ENTRY, request.entry.encode())] if request.entry else []
+    input_digest = await Get(Digest, CreateDigest(inputs))
+    settings.leave()
+    result = await Get(
+        FallibleProcessResult,
+        Process(
+            argv=(
+                "/bin/sh",
+                f"{_SANDBOX_PROGRAM}/{_RUN_PROGRAM}",
+                *request.argv,
+                f"--cache={_SANDBOX_CACHE}",
+            ),
+            input_digest=input_digest,
+            immutable_input_digests={_SANDBOX_PROGRAM: program.digest},
+            append_only_caches=_CACHE,
+            output_directories=(request.output,) if request.output else (),
+            description=request.description,
+            level=request.level,
+            cache_scope=request.cache_scope,
+            remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS,
+        ),
+    )
+    stderr = result.stderr.decode("utf-8", "replace").strip()
+    error = ""
+    if result.exit_code != 0:
+        # Before its error, the program reports progress.
+        error = (stderr.splitlines() or [f"it ended with {result.exit_code}"])[-1]
+        error = error[len(_MESSAGE_PREFIX) :] if error.startswith(_MESSAGE_PREFIX) else stderr
+    elif stderr:
+        logger.debug(f"{request.description}: {stderr}")
+    return FetchResult(error, result.stdout.decode("utf-8", "replace"), result.output_digest)
+
+
+@dataclass(frozen=True)
+class FetchedEntryRequest:
+    """Asks for the tree of one entry of the lock.
+
+    Neither the pin nor the target is in it: equal entries are one process.
+
+    :param platform: that its programs must be for.
+    """
+
+    entry: Entry
+    platform: str
+    description: str = field(compare=False)
+
+
+@dataclass(frozen=True)
+class FetchedEntry:
+    """The tree, or why there is none."""
+
+    digest: Digest
+    error: str
+
+
+@rule
+async def fetch_entry(request: FetchedEntryRequest) -> FetchedEntry:
+    # One process that downloads, verifies and unpacks, and is cached by its entry: on a machine
+    # where all that needs the tree is cached, not a byte of it is moved; and should a cache lose the
+    # tree, Pants runs just this again.
+    result = await Get(
+        FetchResult,
+        FetchProcess(
+            argv=(
+                "fetch",
+                f"--entry={ENTRY}",
+                f"--output={_TREE}",
+                f"--platform={request.platform}",
+            ),
+            description=request.description,
+            entry=entry_json(request.entry),
+            output=_TREE,
+            cache_scope=ProcessCacheScope.SUCCESSFUL,
+        ),
+    )
+    if result.error:
+        return FetchedEntry(result.output_digest, result.error)
+    return FetchedEntry(await Get(Digest, RemovePrefix(result.output_digest, _TREE)), "")
+
+
+@dataclass(frozen=True)
+class LocalTreeRequest:
+    """Asks for a folder of this machine as a tree."""
+
+    address: Address
+    path: str
+
+
+@rule(desc="Read a local tree", level=LogLevel.DEBUG)
+async def read_local_tree(request: LocalTreeRequest) -> FetchedEntry:
+    if not os.path.isabs(request.path):
+        raise ArtifactOptionError(
+            f"The option `[artifact].local_trees` must name absolute paths, but has "
+            f"{request.path!r} for {request.address}."
+        )
+    # Looking for changes is done in every run, reading it all only after one.
+    stamp = await Get(
+        FetchResult,
+        FetchProcess(
+            argv=("stamp", f"--path={request.path}"),
+            description=f"Look for changes in {request.path}",
+            level=LogLevel.DEBUG,
+        ),
+    )
+    if stamp.error:
+        return FetchedEntry(stamp.output_digest, stamp.error)
+    found = json.loads(stamp.stdout)
+    result = await Get(
+        FetchResult,
+        FetchProcess(
+            argv=(
+                "copy",
+                f"--path={request.path}",
+                f"--stamp={found['stamp']}",
+                f"--output={_TREE}",
+            ),
+            description=(
+                f"Read {request.address} from {request.path} ({shown_size(found['bytes'])})"
+            ),
+            output=_TREE,
+            cache_scope=ProcessCacheScope.SUCCESSFUL,
+        ),
+    )
+    if result.error:
+        return FetchedEntry(result.output_digest, result.error)
+    return FetchedEntry(await Get(Digest, RemovePrefix(result.output_digest, _TREE)), "")
+
+
+@dataclass(frozen=True)
+class MaterialisedFolder:
+    """Where this Pants process puts immutable inputs is written down: see `leftovers.py`."""
+
+
+@rule
+async def register_materialised_folder() -> MaterialisedFolder:
+    result = await Get(
+        FetchResult,
+        FetchProcess(
+            argv=("register",),
+            description="Note where artifacts are put",
+            cache_scope=ProcessCacheScope.PER_RESTART_SUCCESSFUL,
+            level=LogLevel.DEBUG,
+        ),
+    )
+    if result.error:
+        logger.warning(f"Artifacts may stay in the temporary folder: {result.error}")
+    return MaterialisedFolder()
+
+
+def rules():
+    return collect_rules()
