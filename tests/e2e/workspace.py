@@ -125,20 +125,42 @@ class Workspace:
         )
         return PantsRun(process.returncode, process.stdout)
 
+    def start_pants(
+        self, *args: str, env: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        """Begin such a run, and go on meanwhile; `finish` waits for it."""
+        return subprocess.Popen(
+            [str(REPOSITORY / "pants"), *args],
+            cwd=self.root,
+            env={**self._env, "PWD": str(self.root), **(env or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
     def stop_daemon(self) -> None:
         for pid_file in self.root.glob(".pids/**/pantsd/pid"):
             with contextlib.suppress(ProcessLookupError, ValueError):
                 os.kill(int(pid_file.read_text()), signal.SIGTERM)
 
 
+def finish(process: subprocess.Popen[str]) -> PantsRun:
+    """Wait for what `Workspace.start_pants` began."""
+    output, _ = process.communicate(timeout=600)
+    return PantsRun(process.returncode, output)
+
+
 @contextlib.contextmanager
-def workspace(root: Path) -> Iterator[Workspace]:
-    """A new workspace in the folder `root`; its daemon is stopped at the end."""
+def workspace(root: Path, env: Mapping[str, str] = {}) -> Iterator[Workspace]:
+    """A new workspace in the folder `root`; its daemon is stopped at the end.
+
+    :param env: variables that each run has besides this process's own.
+    """
     # pytest's sandbox may have settings of an outer Pants, such as its configuration files.
-    env = {
+    inherited = {
         k: v for k, v in os.environ.items() if not k.startswith(("PANTS_CONFIG", "PEX_", "PYTEST"))
     }
-    result = Workspace(root, env)
+    result = Workspace(root, {**inherited, **env})
     result.write(
         {
             "pants.toml": _PANTS_TOML.format(repository=REPOSITORY),

@@ -23,17 +23,18 @@ tree depends on the entry alone; where and how its bytes were had is in the cach
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from pants_triton.artifact import debian, leftovers, local_tree, wheel_index
 from pants_triton.artifact.download import Wanted, cached, fetch, fetch_unknown
-from pants_triton.artifact.errors import EXIT_UNUSABLE, FetchError, name_in
+from pants_triton.artifact.errors import EXIT_UNUSABLE, FetchError, name_in, shown_url
 from pants_triton.artifact.libraries import link_libraries
 from pants_triton.artifact.lock import (
     DebianEntry,
@@ -102,11 +103,22 @@ def fetch_tree(entry: Entry, output: Path, platform: str, settings: Settings, ca
             _check_machine(root, platform, f"{len(entry.packages)} packages of {entry.suite}")
         return
     wanted = wanted_file(entry, settings)
-    with fetch(wanted, settings, cache) as file, staged(output) as root:
+    with fetch(wanted, settings, cache) as file, _located(entry), staged(output) as root:
         tree = Tree(root, limits, strip=entry.strip, subset=entry.subset)
         tree.add_archive(file, wanted.name)
         tree.finish()
         _check_machine(root, platform, wanted.name)
+
+
+@contextlib.contextmanager
+def _located(entry: UrlEntry | WheelEntry) -> Iterator[None]:
+    """Adds to errors where the archive is from: who unpacks it knows its name only."""
+    try:
+        yield
+    except FetchError as e:
+        if isinstance(entry, UrlEntry) and entry.location not in str(e):
+            raise FetchError(f"{e} It is {shown_url(entry.location)}.", e.exit_code) from None
+        raise
 
 
 def wanted_file(entry: UrlEntry | WheelEntry, settings: Settings) -> Wanted:

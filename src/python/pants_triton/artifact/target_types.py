@@ -481,7 +481,8 @@ class ArtifactFilesTarget(Target):
 
 class ArtifactLockSourceField(ArtifactLintedField):
     required = True
-    expected_num_files = 1
+    # There is none before `lock-artifacts` ran for the first time.
+    expected_num_files: ClassVar[int | range] = range(0, 2)
     uses_source_roots = False
     help = help_text(
         f"""

@@ -58,7 +58,12 @@ from pants.engine.fs import (
     Snapshot,
 )
 from pants.engine.internals.options_parsing import _Options
-from pants.engine.process import FallibleProcessResult, InteractiveProcess, Process
+from pants.engine.process import (
+    FallibleProcessResult,
+    InteractiveProcess,
+    Process,
+    ProcessCacheScope,
+)
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
 from pants.engine.target import AllTargets, FilteredTargets, Tags, Target, Targets
 from pants.engine.unions import UnionMembership
@@ -539,6 +544,7 @@ async def _result_of_test_not_set_up(
     test_subsystem: TestSubsystem,
 ) -> TestResult:
     address = batch.elements[0].address
+    message = f"{address} can't be set up: {reason}"
     report = await Get(
         Snapshot,
         CreateDigest(
@@ -555,16 +561,18 @@ async def _result_of_test_not_set_up(
             ]
         ),
     )
-    return TestResult(
-        exit_code=1,
-        stdout="",
-        stdout_digest=EMPTY_FILE_DIGEST,
-        stderr=f"{address} can't be set up: {reason}\n",
-        stderr_digest=EMPTY_FILE_DIGEST,
-        addresses=tuple(field_set.address for field_set in batch.elements),
-        output_setting=test_subsystem.output,
-        result_metadata=None,
-        xml_results=report,
+    # A result that comes of no process is not in Pants' list of what failed.
+    result = await Get(
+        FallibleProcessResult,
+        Process(
+            ("/bin/sh", "-c", 'printf "%s\\n" "$1" >&2; exit 1', "sh", message),
+            description=f"{address} can't be set up",
+            level=LogLevel.DEBUG,
+            cache_scope=ProcessCacheScope.PER_SESSION,
+        ),
+    )
+    return TestResult.from_batched_fallible_process_result(
+        result, batch=batch, output_setting=test_subsystem.output, xml_results=report
     )
 
 
