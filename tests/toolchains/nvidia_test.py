@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import triton
+
 from kernels.harness.compiling import CompiledKernel, compile_kernel
 from kernels.vector_add import vector_add_kernel
 
