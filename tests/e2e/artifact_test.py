@@ -13,7 +13,6 @@ import io
 import json
 import os
 import signal
-import stat
 import subprocess
 import sys
 import tarfile
@@ -230,6 +229,16 @@ def test_the_lock_follows_pins_and_declarations(ws: Workspace, server: Server) -
     assert "3rdparty:other" not in moved.output
     assert "I am 1.1" in ws.pants("run", "3rdparty:say", "--", "say").output
 
+    # What the pin decides isn't the lock's to say.
+    good_lock = lock.read_text()
+    lock.write_text(good_lock.replace("/say-1.1.tar.gz", "/other.tar.gz"))
+    for args in (["lock-artifacts", "--check"], ["lint", "::"], ["run", "3rdparty:say"]):
+        fails(
+            ws.pants(*args),
+            f"3rdparty:say: the archive say-1.1.tar.gz for any was edited in {LOCK}",
+        )
+    lock.write_text(good_lock)
+
     # So does a declaration.
     ws.write(build_file(say, other.replace(")\n", ', subset=["bin"])\n')))
     for args in (["lock-artifacts", "--check"], ["lint", "::"]):
@@ -387,18 +396,23 @@ def _faults() -> dict[str, Fault]:
     linked = archive({"bin/say": ""}, links={"out": "../../../..", "bin/passwd": "../out/etc"})
     foreign = archive({"bin/say": POWERPC})
     mirror_hint = "name a mirror that has it in `[artifact].mirrors`"
-    lock_hint = "run `./pants lock-artifacts` and read the diff"
+
+    def lock_hint(name: str) -> str:
+        return f"run `./pants lock-artifacts --refresh 3rdparty:{name}` and read the diff"
+
     return {
         "good": Fault(data["good"], (file(data["good"]),)),
         "changed": Fault(
             data["changed"],
             (file(changed),),
-            ("wrong bytes: sha256 is " + hashlib.sha256(changed).hexdigest(), lock_hint),
+            ("wrong bytes: sha256 is " + hashlib.sha256(changed).hexdigest(), lock_hint("changed")),
         ),
         "longer": Fault(
-            data["longer"], (file(data["longer"] + b"\0"),), ("wrong size: ", lock_hint)
+            data["longer"],
+            (file(data["longer"] + b"\0"),),
+            ("wrong size: ", lock_hint("longer")),
         ),
-        "gone": Fault(data["gone"], (status(404),), ("404", lock_hint, mirror_hint)),
+        "gone": Fault(data["gone"], (status(404),), ("404", lock_hint("gone"), mirror_hint)),
         "broken": Fault(data["broken"], (status(503),), ("503", "(2 tries)", mirror_hint)),
         "truncated": Fault(
             data["truncated"],
@@ -754,6 +768,39 @@ def test_tests_see_the_tree(ws: Workspace, server: Server) -> None:
     assert "Say which tool of 3rdparty:both to run" in tools.output and "  say\n" in tools.output
 
 
+def test_a_tree_where_a_tests_own_files_are(ws: Workspace, server: Server) -> None:
+    say = artifact("say", server.on("/say.tar.gz", file(tool("hello"))), 'path="t"')
+    ws.write(
+        {
+            **build_file(say),
+            "t/BUILD": """\
+                triton_tests(name="a", sources=["a_test.py"], dependencies=["3rdparty:say"])
+                triton_tests(name="b", sources=["b_test.py"])
+                """,
+            **{f"t/{name}_test.py": "def test_it(): pass\n" for name in "ab"},
+        }
+    )
+    lock_artifacts(ws)
+    fails(
+        ws.pants("test", "t::"),
+        "t/a_test.py:a can't be set up: 3rdparty:say would be at t in the sandbox, but t/a_test.py is "
+        "there: set `path` of the one, or move the other.",
+        "✕ t/a_test.py:a failed",
+        "✓ t/b_test.py:b succeeded",
+    )
+
+
+def test_a_tree_that_contains_itself(ws: Workspace) -> None:
+    trees = (
+        f'artifact_tree(name="{a}", parts=[":{b}"])\n'
+        for a, b in (("x", "x"), ("y", "z"), ("z", "y"))
+    )
+    ws.write(build_file(*trees))
+    for goal in (["lock-artifacts"], ["lint", "::"], ["run", "3rdparty:x"]):
+        fails(ws.pants(*goal), "3rdparty:x: parts: it contains itself (3rdparty:x -> 3rdparty:x)")
+    fails(ws.pants("run", "3rdparty:y"), "(3rdparty:y -> 3rdparty:z -> 3rdparty:y): leave one out.")
+
+
 def test_a_link_back_cannot_be_laid_out_as_files(ws: Workspace, server: Server) -> None:
     tree = archive({"bin/say": "#!/bin/sh\necho round\n"}, links={"bin/self": "."})
     ws.write(
@@ -852,7 +899,10 @@ def test_a_local_tree_instead(ws: Workspace, tmp_path: Path, server: Server) -> 
     )
 
 
-def test_credentials_are_used_and_nowhere_to_be_seen(user: User, server: Server) -> None:
+@pytest.mark.parametrize("daemon", ["--pantsd", "--no-pantsd"])
+def test_credentials_are_used_and_nowhere_to_be_seen(
+    user: User, tmp_path: Path, server: Server, daemon: str
+) -> None:
     token, data = "tOkEn-0123456789abcdef", tool("private")
 
     def private(handler: Handler) -> None:
@@ -860,27 +910,28 @@ def test_credentials_are_used_and_nowhere_to_be_seen(user: User, server: Server)
         (file(data) if allowed else status(401))(handler)
 
     user.ws.write(build_file(artifact("say", server.on("/say.tar.gz", private))))
-    debug = "-ldebug"
-    unknown = user.ws.pants(debug, "lock-artifacts")
+    debug = (daemon, "-ldebug")
+    unknown = user.ws.pants(*debug, "lock-artifacts")
     fails(unknown, "3rdparty:say: ", "401", f"{server.url}/say.tar.gz")
 
     host = server.url.rpartition("/")[2]
     option = f"--artifact-credentials={{'{host}': 'MIRROR_TOKEN'}}"
-    unset = user.ws.pants(debug, option, "lock-artifacts")
+    unset = user.ws.pants(*debug, option, "lock-artifacts")
     fails(unset, "The variable MIRROR_TOKEN, which holds the credentials for 127.0.0.1, isn't set")
-    env = {"MIRROR_TOKEN": token}
-    locked = user.ws.pants(debug, option, "lock-artifacts", env=env)
+    # A program must be told the token by some way.
+    runtime = tmp_path / "runtime"
+    runtime.mkdir()
+    env = {"MIRROR_TOKEN": token, "XDG_RUNTIME_DIR": str(runtime)}
+    locked = user.ws.pants(*debug, option, "lock-artifacts", env=env)
     assert locked.exit_code == 0, locked.output
     user.forget_downloads()
-    said = user.ws.pants(debug, option, "run", "3rdparty:say", "--", "say", env=env)
+    said = user.ws.pants(*debug, option, "run", "3rdparty:say", "--", "say", env=env)
     assert said.exit_code == 0 and "private" in said.output, said.output
 
     assert token not in locked.output + said.output
-    hidden = [".store", ".pants.d", ".pids", "3rdparty"]
+    hidden = [".store", ".pants.d", ".pids", "3rdparty", str(user.caches), str(runtime)]
     grep = ["grep", "-r", "-l", "-a", "-F", "-e", token, *hidden]
     found = subprocess.run(grep, cwd=user.ws.root, stdout=subprocess.PIPE, text=True)
     assert (found.returncode, found.stdout) == (1, "")
-    # It must be told to the fetching program by some way.
-    settings = list((user.caches / "pants_triton_artifacts").glob("settings-*.json"))
-    assert settings and any(token in path.read_text() for path in settings)
-    assert {stat.S_IMODE(path.stat().st_mode) for path in settings} == {0o600}
+    cache = user.caches / "pants_triton_artifacts"
+    assert [path.name for path in cache.glob("settings*")] == []

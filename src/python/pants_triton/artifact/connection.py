@@ -27,6 +27,7 @@ from pants_triton.artifact.errors import (
     Report,
     os_reason,
     shown_size,
+    shown_tries,
     shown_url,
 )
 from pants_triton.artifact.settings import Settings
@@ -39,11 +40,13 @@ _USER_AGENT = "pants-triton"
 
 
 class Transient(Exception):
-    """Trying again can help. `wait_s` is what the server asked for."""
+    """Trying again can help. `wait_s` is what the server asked for; `hint` is as in `Permanent`, for
+    when it didn't help."""
 
-    def __init__(self, reason: str, wait_s: float = 0.0) -> None:
+    def __init__(self, reason: str, wait_s: float = 0.0, hint: str = "") -> None:
         super().__init__(reason)
         self.wait_s = wait_s
+        self.hint = hint
 
 
 class Permanent(Exception):
@@ -78,14 +81,15 @@ def open_url(url: str, settings: Settings, headers: Mapping[str, str] = {}) -> A
         with e:
             if e.code == 416 and "Range" in headers:
                 raise RangeNotSatisfiable from None
-            raise _status_problem(e) from None
+            problem = _status_problem(e)
+            raise _by_proxy(url, problem) if e.code in _GATEWAY_STATUS else problem from None
     except urllib.error.URLError as e:
         reason = e.reason if isinstance(e.reason, Exception) else OSError(str(e.reason))
-        raise network_problem(reason, settings) from None
+        raise _by_proxy(url, network_problem(reason, settings)) from None
     except (OSError, http.client.HTTPException) as e:
-        raise network_problem(e, settings) from None
+        raise _by_proxy(url, network_problem(e, settings)) from None
     except (ValueError, UnicodeError):
-        raise Permanent("this is no URL that can be fetched") from None
+        raise _by_proxy(url, Permanent("this is no URL that can be fetched")) from None
 
 
 def read_url(
@@ -123,8 +127,9 @@ def read_url(
         except Transient as e:
             tries += 1
             if tries >= settings.tries:
+                hint = e.hint or "Try again later"
                 raise FetchError(
-                    f"{shown_url(url)}: {e} ({tries} tries). Try again later.", EXIT_UNREACHABLE
+                    f"{shown_url(url)}: {e} ({shown_tries(tries)}). {hint}.", EXIT_UNREACHABLE
                 ) from None
             wait_s = min(settings.backoff_s * 2 ** (tries - 1), settings.max_wait_s)
             wait_s = min(max(random.uniform(wait_s / 2, wait_s), e.wait_s), settings.max_wait_s)
@@ -209,7 +214,9 @@ def _status_problem(e: urllib.error.HTTPError) -> Exception:
         return Transient(status, _retry_after(e.headers.get("Retry-After", "")))
     if code in (404, 410):
         return Permanent(status, missing=True)
-    if code in (401, 403, 407):
+    if code == 407:
+        return Permanent(status)
+    if code in (401, 403):
         _, netrc_problem = netrc_hosts()
         return Permanent(
             f"{status} ({netrc_problem})" if netrc_problem else status,
@@ -255,12 +262,53 @@ def network_problem(e: BaseException, settings: Settings) -> Exception:
         return Transient("the connection broke off")
     if isinstance(e, http.client.InvalidURL):
         return Permanent("this is no URL that can be fetched")
+    tunnel = re.match(r"Tunnel connection failed: ([0-9]{3})", str(e))
+    if tunnel:
+        status = f"it answered {shown_status(int(tunnel[1]))}"
+        return Transient(status) if tunnel[1].startswith("5") else Permanent(status)
     if isinstance(e, http.client.HTTPException) and not isinstance(
         e, http.client.RemoteDisconnected
     ):
         return Transient(f"the server doesn't speak HTTP: {type(e).__name__}")
     reason = getattr(e, "strerror", None) or type(e).__name__
     return Transient(f"no connection: {reason}")
+
+
+# --- proxies ---------------------------------------------------------------------------------
+
+# What a proxy may say of itself, in the place of the server.
+_GATEWAY_STATUS = (407, 502, 503, 504)
+
+
+def _by_proxy(url: str, problem: Exception) -> Exception:
+    """`problem`, which came of asking for `url`, with the proxy that may well be its cause."""
+    proxy = _proxy(url)
+    if proxy is None or not isinstance(problem, (Transient, Permanent)):
+        return problem
+    shown, setting = proxy
+    told = f"by way of the proxy {shown} ({setting}): {problem}"
+    hint = problem.hint or f"Correct {setting}, or name the host in no_proxy"
+    if isinstance(problem, Transient):
+        return Transient(told, problem.wait_s, hint)
+    return Permanent(told, problem.exit_code, hint, problem.missing)
+
+
+def _proxy(url: str) -> tuple[str, str] | None:
+    """The proxy by which `url` is asked for, without credentials, and the variable that names it;
+    None where there is none."""
+    try:
+        parts = urlsplit(url)
+        value = urllib.request.getproxies().get(parts.scheme)
+        if not value or urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2]):
+            return None
+    except ValueError:
+        return None
+    # Not by `shown_url`: a proxy may be named without a scheme, and then all of it is a path.
+    scheme, separator, rest = value.rpartition("://")
+    shown = scheme + separator + rest.rpartition("@")[2].partition("/")[0]
+    names = (f"{parts.scheme}_proxy", f"{parts.scheme}_proxy".upper())
+    named = [name for name in names if os.environ.get(name) == value]
+    return shown, named[0] if named else "the system's settings"
 
 
 def _tls_problem(reason: str) -> Permanent:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import email.utils
+import socketserver
 import ssl
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any, Iterator
@@ -85,6 +87,54 @@ def test_what_heals_is_tried_again(server: Server) -> None:
     later = email.utils.formatdate(time.time() + 3600, usegmt=True)
     answers = [misbehaving.status(429, {"Retry-After": later}), misbehaving.file(DATA)]
     assert get(server.on(PATH, *answers), Settings(tries=2, max_wait_s=0.1)) == DATA
+
+
+@pytest.mark.parametrize(
+    "proxy, shown",
+    [
+        pytest.param("http://me:s3cret@127.0.0.1:1", "http://127.0.0.1:1", id="with a scheme"),
+        pytest.param("me:s3cret@127.0.0.1:1", "127.0.0.1:1", id="without"),
+    ],
+)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_does_not_answer(
+    scheme: str, proxy: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setenv(f"{scheme}_proxy", proxy)
+    url = f"{scheme}://files.example/x"
+    assert failure(url) == (
+        f"{url}: by way of the proxy {shown} ({scheme}_proxy): no connection: Connection refused "
+        f"(1 try). Correct {scheme}_proxy, or name the host in no_proxy."
+    )
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_wants_credentials(
+    server: Server, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(handler: socketserver.StreamRequestHandler) -> None:
+        while handler.rfile.readline().strip():
+            pass
+        handler.wfile.write(b"HTTP/1.1 407 Who?\r\nContent-Length: 0\r\n\r\n")
+
+    handler = type("Proxy", (socketserver.StreamRequestHandler,), {"handle": refuse})
+    with socketserver.TCPServer(("127.0.0.1", 0), handler) as proxy:
+        threading.Thread(target=proxy.handle_request).start()
+        shown = f"http://127.0.0.1:{proxy.server_address[1]}"
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.setenv(f"{scheme}_proxy", shown)
+        e = failure(f"{scheme}://files.example/x")
+    assert f"by way of the proxy {shown} ({scheme}_proxy): " in e
+    assert f"407 Proxy Authentication Required. Correct {scheme}_proxy" in e
+
+
+def test_no_proxy(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert "by way of" not in failure(server.on(PATH, misbehaving.status(409)))
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,9 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterable, Iterator, Sequence
+from typing import Callable, Iterable, Iterator, Sequence
 
-from pants_triton.artifact.download import Wanted, adopt, cached, fetch
+from pants_triton.artifact.download import Wanted, adopt, fetch, kept
 from pants_triton.artifact.errors import (
     EXIT_THIS_HOST,
     EXIT_UNREACHABLE,
@@ -355,7 +355,12 @@ def locked_apt(suite: str, archs: Sequence[str], settings: Settings, cache: Path
         folder = folder.resolve()
         with open(folder / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            yield Apt(folder, suite, archs, source, settings)
+            try:
+                yield Apt(folder, suite, archs, source, settings)
+            finally:
+                # There may be a password in it, and CI keeps the cache folder.
+                with contextlib.suppress(FileNotFoundError):
+                    (folder / "sources.list").unlink()
     except OSError as e:
         raise local_error(f"Can't write {folder}", cache, e) from None
 
@@ -397,11 +402,12 @@ def fetch_packages(
     settings: Settings,
     cache: Path,
     report: Report = report_to_stderr,
+    downloaded: Callable[[Wanted], object] = lambda wanted: None,
 ) -> None:
-    """Have all `packages` in the cache: from there, from a mirror, or else by apt. Raises
-    FetchError."""
-    missing = [package for package in packages if not cached(wanted_deb(package), cache)]
-    missing = _from_mirrors(missing, settings, cache, report)
+    """Have all `packages` in the cache: from there, from a mirror, or else by apt; `downloaded` is
+    called for each that wasn't there, or was damaged. Raises FetchError."""
+    missing = [package for package in packages if not kept(wanted_deb(package), cache)]
+    missing = _from_mirrors(missing, settings, cache, report, downloaded)
     if not missing:
         return
     size = shown_size(sum(package.size for package in missing))
@@ -410,7 +416,7 @@ def fetch_packages(
     by_sha256 = {package.sha256: package for package in missing}
     with locked_apt(suite, archs, settings, cache) as apt:
         # Another process may have fetched some while this one waited.
-        missing = [p for p in missing if not cached(wanted_deb(p), cache)]
+        missing = [p for p in missing if not kept(wanted_deb(p), cache)]
         names = [_coordinates(p) for p in missing]
         if len(apt.show(names)) < len(names):
             apt.update()
@@ -419,8 +425,9 @@ def fetch_packages(
             for package in missing:
                 if file.stat().st_size == package.size and adopt(file, wanted_deb(package), cache):
                     by_sha256.pop(package.sha256, None)
+                    downloaded(wanted_deb(package))
                     break
-    left = [p for p in by_sha256.values() if not cached(wanted_deb(p), cache)]
+    left = [p for p in by_sha256.values() if not kept(wanted_deb(p), cache)]
     if left:
         raise FetchError(
             f"apt downloaded other bytes than those that are locked of {', '.join(p.name for p in left)} "
@@ -475,7 +482,11 @@ def _coordinates(package: DebianPackage) -> str:
 
 
 def _from_mirrors(
-    packages: Sequence[DebianPackage], settings: Settings, cache: Path, report: Report
+    packages: Sequence[DebianPackage],
+    settings: Settings,
+    cache: Path,
+    report: Report,
+    downloaded: Callable[[Wanted], object],
 ) -> list[DebianPackage]:
     """Download what the mirrors have; returns what they don't."""
     if not settings.mirrors:
@@ -483,7 +494,7 @@ def _from_mirrors(
     missing: list[DebianPackage] = []
     for i, package in enumerate(packages):
         try:
-            with fetch(wanted_deb(package), settings, cache, report):
+            with fetch(wanted_deb(package), settings, cache, report, downloaded):
                 pass
         except FetchError as e:
             if e.exit_code == EXIT_THIS_HOST:

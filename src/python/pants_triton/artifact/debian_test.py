@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import Callable
@@ -22,6 +24,7 @@ from pants_triton.artifact.errors import (
     EXIT_THIS_HOST,
     EXIT_UNREACHABLE,
     EXIT_WRONG_BYTES,
+    TARGET,
     FetchError,
 )
 from pants_triton.artifact.lock import DebianPackage
@@ -204,10 +207,19 @@ def test_the_state_of_apt_is_ours(tmp_path: Path, settings: Settings, program: M
     folder = tmp_path / "cache/apt/bookworm-amd64"
     assert f"-oDir::State={folder}/state" in (tmp_path / "apt-get.log").read_text()
     assert "Post-Invoke" in (folder / "apt.conf").read_text()
-    assert (folder / "sources.list").read_text() == (
-        f"deb [signed-by={tmp_path}/keyring.gpg arch=amd64 lang=none target=Packages] "
-        f"{settings.debian_mirror} bookworm main\n"
-    )
+
+
+def test_a_mirrors_password_is_on_disk_only_while_apt_may_run(
+    tmp_path: Path, settings: Settings
+) -> None:
+    sources = tmp_path / "apt/bookworm-amd64/sources.list"
+    with debian.locked_apt("bookworm", ("amd64",), settings, tmp_path):
+        assert sources.read_text() == (
+            f"deb [signed-by={tmp_path}/keyring.gpg arch=amd64 lang=none target=Packages] "
+            f"{settings.debian_mirror} bookworm main\n"
+        )
+        assert stat.S_IMODE(sources.stat().st_mode) == 0o600
+    assert not sources.exists()
 
 
 @pytest.mark.parametrize(
@@ -231,7 +243,7 @@ def test_a_version_that_is_gone(tmp_path: Path, settings: Settings, program: Mak
     program("apt-cache", "sys.exit(100)")
     with pytest.raises(FetchError, match="doesn't have libx:amd64=1:2.0-3 any more") as e:
         fetch_packages([PACKAGE], "bookworm", settings, tmp_path, lambda line: None)
-    assert "`./pants lock-artifacts`" in str(e.value)
+    assert f"`./pants lock-artifacts --refresh {TARGET}`" in str(e.value)
     # The lists were got anew before that was said.
     assert "'update'" in (tmp_path / "apt-get.log").read_text()
 
@@ -262,8 +274,6 @@ def test_bytes_that_are_not_those_of_the_list(
 
 
 def test_a_mirror_makes_apt_unneeded(tmp_path: Path, settings: Settings) -> None:
-    import hashlib
-
     content = b"0123456789"
     package = DebianPackage("libx", "1:2.0-3", "amd64", hashlib.sha256(content).hexdigest(), 10)
     # By the name that a mirror of Debian has it under.
@@ -271,6 +281,23 @@ def test_a_mirror_makes_apt_unneeded(tmp_path: Path, settings: Settings) -> None
     with_mirror = Settings(mirrors=(tmp_path.as_uri(),))
     fetch_packages([package], "bookworm", with_mirror, tmp_path / "c", lambda line: None)
     assert cached(wanted_deb(package), tmp_path / "c")
+
+
+def test_a_damaged_package_is_fetched_anew(tmp_path: Path, settings: Settings) -> None:
+    content = b"0123456789"
+    package = DebianPackage("libx", "1:2.0-3", "amd64", hashlib.sha256(content).hexdigest(), 10)
+    (tmp_path / "libx_2.0-3_amd64.deb").write_bytes(content)
+    cache = tmp_path / "cache"
+    (cache / "downloads").mkdir(parents=True)
+    (cache / "downloads" / package.sha256).write_bytes(b"damaged")
+    with_mirror = Settings(mirrors=(tmp_path.as_uri(),))
+    new: list[str] = []
+    for _ in range(2):
+        fetch_packages(
+            *([package], "bookworm", with_mirror, cache, lambda line: None),
+            downloaded=lambda wanted: new.append(wanted.name),
+        )
+    assert new == ["libx_2.0-3_amd64.deb"]
 
 
 def test_a_mirror_that_is_down_is_not_asked_for_each_package(

@@ -33,6 +33,7 @@ from pants_triton.artifact.lock import (
     UrlEntry,
     WheelEntry,
     component_address,
+    is_relative_path,
     make_lock,
     pin_digest,
     shown_value,
@@ -297,6 +298,8 @@ def _archive(declaration: ArchiveDeclaration) -> list[Slot]:
     field = "url" if platforms == [ANY_PLATFORM] else "urls"
     _check_platforms(address, field, platforms, _ARCHIVE_PLATFORMS)
     _check_subset(address, declaration.subset)
+    for _, template in declaration.urls:
+        _check_no_secret(address, field, template)
     templates = (*(url for _, url in declaration.urls), declaration.strip)
     if pin is not None and not any(map(_takes_pin, templates)):
         raise DeclarationError(
@@ -503,21 +506,39 @@ def _check_platforms(
 
 
 def _check_subset(address: str, subset: Iterable[tuple[str, str]]) -> None:
+    for member, place in subset:
+        for path in (member, place):
+            # Only the tree's root has no name.
+            if not is_relative_path(path) and (path or path is member):
+                raise DeclarationError(
+                    f"{address}: subset: expected relative paths without `.` and `..`, got "
+                    f"{shown_value(path)}: correct it."
+                )
     # Of two pairs for one member the second would never hold.
     _check_distinct(address, "subset", [member for member, _ in subset])
 
 
-def _check_url(address: str, field: str, url: str) -> None:
+def _check_no_secret(address: str, field: str, url: str) -> None:
+    """What may be a secret isn't shown: messages end up in public CI logs."""
     try:
-        has_credentials = "@" in urlsplit(url).netloc
+        parts = urlsplit(url)
     except ValueError:
-        has_credentials = False
-    if has_credentials:
-        # They aren't shown: messages end up in public CI logs.
+        return
+    if "@" in parts.netloc:
         raise DeclarationError(
             f"{address}: {field}: a URL has credentials in it, which the lock would publish: take "
-            "them out, and give them in ~/.netrc."
+            "them out, and give them in ~/.netrc or by `[artifact].credentials`."
         )
+    if parts.query:
+        raise DeclarationError(
+            f"{address}: {field}: a URL has a query (`?…`), where signatures and tokens are, and the "
+            "lock would publish it: name the file by a URL without one (credentials go into ~/.netrc "
+            "or `[artifact].credentials`), or put it where it has such a URL."
+        )
+
+
+def _check_url(address: str, field: str, url: str) -> None:
+    _check_no_secret(address, field, url)
     refused = refusal(ANY_PLATFORM, UrlEntry(url, "0" * 64, None, "0" * 64))
     if refused is not None:
         raise DeclarationError(f"{address}: {field}: {refused[1]}: correct the URL.")

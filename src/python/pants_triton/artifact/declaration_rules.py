@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 from pants.engine.addresses import Address, Addresses, UnparsedAddressInputs
 from pants.engine.engine_aware import EngineAwareParameter
-from pants.engine.fs import Digest, DigestContents
+from pants.engine.fs import DigestContents, PathGlobs
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
 from pants.engine.target import (
     AllTargets,
-    HydratedSources,
-    HydrateSourcesRequest,
     Target,
     Targets,
     WrappedTarget,
@@ -83,11 +81,45 @@ class ArtifactDeclaration:
 
 
 async def _pin_file(target: Target, field_type: type[ArtifactSourceField]) -> PinFile | None:
-    if not target[field_type].value:
+    """Raises DeclarationError where there is no such file."""
+    path = target[field_type].file_path
+    if path is None:
         return None
-    sources = await Get(HydratedSources, HydrateSourcesRequest(target[field_type]))
-    (content,) = await Get(DigestContents, Digest, sources.snapshot.digest)
-    return PinFile(content.path, content.content.decode("utf-8", "replace"))
+    # Not as hydrated sources: where the file is missing, these fail without naming it, and with them
+    # whatever looks at all artifacts.
+    contents = await Get(DigestContents, PathGlobs([path]))
+    if len(contents) != 1:
+        raise DeclarationError(
+            f"{target.address}: {field_type.alias}: {path} doesn't exist, or Pants ignores it "
+            "(.gitignore, `[GLOBAL].pants_ignore`): correct the name, or have Pants see the file."
+        )
+    return PinFile(contents[0].path, contents[0].content.decode("utf-8", "replace"))
+
+
+async def _parts(target: Target) -> Targets:
+    return await Get(
+        Targets, UnparsedAddressInputs, target[ArtifactPartsField].to_unparsed_address_inputs()
+    )
+
+
+async def _cycle(target: Target, parts: Targets) -> list[Address]:
+    """The way from an `artifact_tree` by its parts to itself, if there is one. Whoever asked for its
+    tree would wait for ever."""
+    # From each tree that was reached to the one that it was reached from.
+    reached_from: dict[Address, Address] = {}
+    todo = [(target.address, parts)]
+    while todo:
+        parent, children = todo.pop()
+        for child in children:
+            if child.address == target.address:
+                way = [child.address, parent]
+                while way[-1] != target.address:
+                    way.append(reached_from[way[-1]])
+                return way[::-1]
+            if child.has_field(ArtifactPartsField) and child.address not in reached_from:
+                reached_from[child.address] = parent
+                todo.append((child.address, await _parts(child)))
+    return []
 
 
 def _declaration(target: Target, pin: PinFile | None) -> Declaration:
@@ -136,27 +168,37 @@ async def declare_artifact(request: ArtifactDeclarationRequest) -> ArtifactDecla
     target = wrapped.target
     path = target[ArtifactPathField].in_sandbox(target.address)
     if target.has_field(ArtifactPartsField):
-        parts = await Get(
-            Targets, UnparsedAddressInputs, target[ArtifactPartsField].to_unparsed_address_inputs()
-        )
+        parts = await _parts(target)
         for part in parts:
             if not part.has_field(ArtifactSourceField):
                 return ArtifactDeclaration(
                     request.address,
                     path,
                     error=(
-                        f"{request.address}: its part {part.address} is no artifact but a "
-                        f"`{part.alias}`. Name targets such as `wheel_artifact`."
+                        f"{request.address}: {ArtifactPartsField.alias}: {part.address} is a target "
+                        f"of the type `{part.alias}`, and no artifact: name targets such as "
+                        "`wheel_artifact`."
                     ),
                 )
+        cycle = await _cycle(target, parts)
+        if cycle:
+            way = " -> ".join(address.spec for address in cycle)
+            return ArtifactDeclaration(
+                request.address,
+                path,
+                error=(
+                    f"{request.address}: {ArtifactPartsField.alias}: it contains itself ({way}): "
+                    "leave one out."
+                ),
+            )
         return ArtifactDeclaration(
             request.address, path, parts=Addresses(part.address for part in parts)
         )
-    pin = None
-    for field_type in (LlvmPinField, NvidiaPinField, ArchivePinField):
-        if target.has_field(field_type):
-            pin = await _pin_file(target, field_type)
     try:
+        pin = None
+        for field_type in (LlvmPinField, NvidiaPinField, ArchivePinField):
+            if target.has_field(field_type):
+                pin = await _pin_file(target, field_type)
         return ArtifactDeclaration(request.address, path, slots(_declaration(target, pin)))
     except DeclarationError as e:
         return ArtifactDeclaration(request.address, path, error=str(e))

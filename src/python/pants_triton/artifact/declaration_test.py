@@ -351,7 +351,7 @@ def test_a_digest_holds_on(declaration: Declaration, digest: str) -> None:
         pytest.param(
             an_llvm(stores=("ftp://h/a",)),
             "3rdparty/llvm:llvm: stores: expected an https:, http: or file: URL without "
-            'credentials, got "ftp://h/a": correct the URL.',
+            'credentials, query and fragment, got "ftp://h/a": correct the URL.',
             id="store of no URL",
         ),
         pytest.param(
@@ -419,20 +419,32 @@ def test_a_digest_holds_on(declaration: Declaration, digest: str) -> None:
         pytest.param(
             an_archive(urls=(("any", "https://h/{pin}#sha256=0"),)),
             "3rdparty/json:json: url: expected an https:, http: or file: URL without credentials, "
-            'got "https://h/v3.11.3#sha256=0": correct the URL.',
+            'query and fragment, got "https://h/v3.11.3": correct the URL.',
             id="URL with a fragment",
         ),
         pytest.param(
             an_archive(urls=(("macos_arm64", "x/{pin}"),)),
             "3rdparty/json:json: urls: expected an https:, http: or file: URL without credentials, "
-            'got "x/v3.11.3": correct the URL.',
+            'query and fragment, got "x/v3.11.3": correct the URL.',
             id="no URL for a platform",
         ),
         pytest.param(
             an_archive(urls=(("any", "https://me:geheim@h/{pin}"),)),
             "3rdparty/json:json: url: a URL has credentials in it, which the lock would publish: "
-            "take them out, and give them in ~/.netrc.",
+            "take them out, and give them in ~/.netrc or by `[artifact].credentials`.",
             id="URL with credentials",
+        ),
+        pytest.param(
+            an_archive(urls=(("any", "https://me:geheim@h/{version}"),)),
+            "a URL has credentials in it",
+            id="URL with credentials, and another fault",
+        ),
+        pytest.param(
+            an_archive(urls=(("any", "https://h/{pin}.zip?sig=geheim"),)),
+            "3rdparty/json:json: url: a URL has a query (`?…`), where signatures and tokens are, and "
+            "the lock would publish it: name the file by a URL without one (credentials go into "
+            "~/.netrc or `[artifact].credentials`), or put it where it has such a URL.",
+            id="URL with a query",
         ),
         pytest.param(
             an_archive(None),
@@ -473,9 +485,14 @@ def test_a_digest_holds_on(declaration: Declaration, digest: str) -> None:
         ),
         pytest.param(
             an_archive(subset=(("include", "../include"),)),
-            "3rdparty/json:json: subset: expected a list of [member, path in the tree], both "
-            'relative paths, got [["include", "../include"]]: correct the BUILD file, then run',
+            "3rdparty/json:json: subset: expected relative paths without `.` and `..`, got "
+            '"../include": correct it.',
             id="subset that leaves the tree",
+        ),
+        pytest.param(
+            an_archive(subset=(("", "include"),)),
+            'subset: expected relative paths without `.` and `..`, got "": correct it.',
+            id="subset of no name",
         ),
         pytest.param(
             an_archive(subset=(("include", "a"), ("include", "b"))),

@@ -37,6 +37,7 @@ from pants_triton.artifact.errors import (
     EXIT_WRONG_BYTES,
     LOCK_HINT,
     MIRROR_HINT,
+    WARNING,
     FetchError,
     Report,
     local_error,
@@ -44,6 +45,7 @@ from pants_triton.artifact.errors import (
     os_reason,
     report_to_stderr,
     shown_size,
+    shown_tries,
     shown_url,
 )
 from pants_triton.artifact.settings import Settings
@@ -72,7 +74,7 @@ class Wanted:
     size: int | None
     locations: tuple[str, ...] = ()
     find: Callable[[], Sequence[str]] = tuple
-    way_out: str = f"If it moved, {LOCK_HINT}; else {MIRROR_HINT}"
+    way_out: str = f"If it moved, correct the target or {LOCK_HINT}; else {MIRROR_HINT}"
 
 
 def downloads(cache: Path) -> Path:
@@ -85,11 +87,26 @@ def cached(wanted: Wanted, cache: Path) -> bool:
     return (downloads(cache) / wanted.sha256).is_file()
 
 
+def kept(wanted: Wanted, cache: Path) -> bool:
+    """Whether the file lies in the cache, with the right bytes. Raises FetchError."""
+    with _local_problems(wanted, cache):
+        handle = open_verified(wanted, downloads(cache) / wanted.sha256)
+        if handle is None:
+            return False
+        handle.close()
+        return True
+
+
 @contextlib.contextmanager
 def fetch(
-    wanted: Wanted, settings: Settings, cache: Path, report: Report = report_to_stderr
+    wanted: Wanted,
+    settings: Settings,
+    cache: Path,
+    report: Report = report_to_stderr,
+    downloaded: Callable[[Wanted], object] = lambda wanted: None,
 ) -> Iterator[BinaryIO]:
-    """The file, opened for reading at its start, downloaded if the cache doesn't have it.
+    """The file, opened for reading at its start, downloaded if the cache doesn't have it; then
+    `downloaded` is called.
 
     Its bytes were verified through this very handle: what is in the cache is verified at each use,
     since nobody keeps others from writing there. Raises FetchError.
@@ -105,9 +122,12 @@ def fetch(
                 if handle is None:
                     with contextlib.suppress(FileNotFoundError):
                         target.unlink()
-                        report(f"{wanted.name} in the cache is damaged: downloading it again")
+                        report(
+                            f"{WARNING}{wanted.name} in the cache is damaged: downloading it again"
+                        )
                     _download(wanted, _locations(wanted, settings), partial, settings, report)
                     partial.publish(target)
+                    downloaded(wanted)
                     handle = open_verified(wanted, target)
     if handle is None:
         raise FetchError(
@@ -352,8 +372,11 @@ def _download(
             except Permanent as e:
                 shown = shown_url(location.url)
                 failures.append((shown, e))
-                if not (location.guess and e.missing):
-                    report(f"{wanted.name}: {shown}: {e}")
+                if location.guess and e.missing:
+                    continue
+                # Who set a mirror up should know that it doesn't serve, though another place does.
+                is_mirror = location.guess or e.exit_code == EXIT_WRONG_BYTES
+                report(f"{WARNING if is_mirror else ''}{wanted.name}: {shown}: {e}")
     except FetchError as e:
         # Of `find`; or of this host, where nothing failed before it.
         told = "; ".join(f"{shown}: {failure}" for shown, failure in failures)
@@ -368,6 +391,7 @@ def _download(
         f"{wanted.name} can't be downloaded: {told}. {hint}.",
         exit_code,
         missing=all(e.missing for _, e in failures),
+        reason=told,
     )
 
 
@@ -385,7 +409,7 @@ def _download_from(
             best = max(best, partial.offset)
             tries += 1
             if tries >= settings.tries:
-                raise Permanent(f"{e} ({tries} tries)") from None
+                raise Permanent(f"{e} ({shown_tries(tries)})", hint=e.hint) from None
             # Half of it by chance: those who failed together shouldn't all come back together.
             wait_s = min(settings.backoff_s * 2 ** (tries - 1), settings.max_wait_s)
             wait_s = wait_s / 2 + random.uniform(0, wait_s / 2)

@@ -27,6 +27,7 @@ from pants_triton.artifact.errors import (
     EXIT_THIS_HOST,
     EXIT_UNREACHABLE,
     EXIT_WRONG_BYTES,
+    WARNING,
     FetchError,
 )
 from pants_triton.artifact.misbehaving import Server
@@ -212,8 +213,31 @@ def test_a_bad_mirror_is_passed_over_and_told_of(
         mirrors=(f"{server.url}/mirror",), tries=2, stall_timeout_s=0.3, backoff_s=0.01
     )
     assert get(wanted(location), cache, settings, told) == DATA
-    assert f"/mirror/{SHA256}: " in told.text
+    # Whose mirror it is wants to know, though all went well.
+    (line,) = (line for line in told.lines if line.startswith(WARNING))
+    assert line.startswith(f"{WARNING}{NAME}: {server.url}/mirror/{SHA256}: ")
     assert files(cache) == {"SHA256": DATA}
+
+
+def test_who_downloads_is_told(server: Server, cache: Path) -> None:
+    what = wanted(server.on(PATH, misbehaving.file(DATA)))
+    new: list[Wanted] = []
+    told = Told()
+
+    def fetch_it() -> None:
+        with fetch(what, QUICK, cache, told, new.append):
+            pass
+
+    fetch_it()
+    fetch_it()
+    assert new == [what]
+    # What was kept and got damaged isn't what it was.
+    kept = cache / "downloads" / SHA256
+    kept.chmod(0o644)
+    kept.write_bytes(OTHER)
+    fetch_it()
+    assert new == [what, what]
+    assert f"{WARNING}{NAME} in the cache is damaged: downloading it again" in told.lines
 
 
 def test_more_locations_are_looked_for_only_if_needed(server: Server, cache: Path) -> None:

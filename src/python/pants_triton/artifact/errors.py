@@ -17,8 +17,16 @@ EXIT_WRONG_BYTES = 4
 EXIT_UNUSABLE = 5
 EXIT_THIS_HOST = 6
 
-LOCK_HINT = "run `./pants lock-artifacts` and read the diff"
+#: Stands for the target's address where whoever raises doesn't know it: equal entries of the lock are
+#: one process, whatever target they are for. See `addressed`.
+TARGET = "<target>"
+
+# Not without `--refresh`: what the lock says is what pin and BUILD file want already.
+LOCK_HINT = f"run `./pants lock-artifacts --refresh {TARGET}` and read the diff"
 MIRROR_HINT = "name a mirror that has it in `[artifact].mirrors`"
+
+#: Begins a reported line that people should see though all went well.
+WARNING = "warning: "
 
 #: Takes a line that tells how it goes.
 Report = Callable[[str], None]
@@ -30,12 +38,21 @@ class FetchError(Exception):
 
     :param exit_code: one of the EXIT_… constants.
     :param missing: every location answered, and said that it doesn't have the file.
+    :param reason: the text without the way out, for who knows another; by default the text.
     """
 
-    def __init__(self, text: str, exit_code: int, *, missing: bool = False) -> None:
+    def __init__(
+        self, text: str, exit_code: int, *, missing: bool = False, reason: str = ""
+    ) -> None:
         super().__init__(text)
         self.exit_code = exit_code
         self.missing = missing
+        self.reason = reason or text
+
+
+def addressed(text: str, address: str) -> str:
+    """An error of this program, with the target that it is about."""
+    return text.replace(TARGET, address)
 
 
 def local_error(what: str, place: Path, e: OSError) -> FetchError:
@@ -77,6 +94,11 @@ def shown_url(url: str) -> str:
         return "a malformed URL"
     netloc = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, netloc, parts.path, "", "")) or "an empty URL"
+
+
+def shown_tries(count: int) -> str:
+    """`1 try`, `5 tries`."""
+    return "1 try" if count == 1 else f"{count} tries"
 
 
 def shown_size(size: int) -> str:

@@ -7,9 +7,12 @@ import pytest
 
 from pants_triton.artifact.errors import (
     EXIT_THIS_HOST,
+    LOCK_HINT,
+    addressed,
     local_error,
     name_in,
     shown_size,
+    shown_tries,
     shown_url,
 )
 
@@ -18,6 +21,15 @@ def test_shown_url() -> None:
     assert shown_url("https://u:p@h.example:1/a/b?q=1#f") == "https://h.example:1/a/b"
     assert shown_url("https://[x") == "a malformed URL"
     assert name_in("https://h.example/a/b%2B1.tar.gz?q=/c") == "b+1.tar.gz"
+
+
+def test_the_way_out_names_the_target() -> None:
+    hint = "run `./pants lock-artifacts --refresh 3rdparty:llvm` and read the diff"
+    assert addressed(LOCK_HINT, "3rdparty:llvm") == hint
+
+
+def test_shown_tries() -> None:
+    assert (shown_tries(1), shown_tries(2)) == ("1 try", "2 tries")
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,15 @@ from pathlib import Path
 from typing import Any, Iterator, Sequence
 
 from pants_triton.artifact import debian, leftovers, local_tree, wheel_index
-from pants_triton.artifact.download import Wanted, cached, fetch, fetch_unknown
-from pants_triton.artifact.errors import EXIT_UNUSABLE, FetchError, name_in, shown_url
+from pants_triton.artifact.download import Wanted, cached, downloads, fetch, fetch_unknown
+from pants_triton.artifact.errors import (
+    EXIT_UNUSABLE,
+    EXIT_WRONG_BYTES,
+    FetchError,
+    addressed,
+    name_in,
+    shown_url,
+)
 from pants_triton.artifact.libraries import link_libraries
 from pants_triton.artifact.lock import (
     DebianEntry,
@@ -47,7 +54,7 @@ from pants_triton.artifact.lock import (
 from pants_triton.artifact.machine_code import mismatch
 from pants_triton.artifact.mirror import add_to_mirror
 from pants_triton.artifact.settings import Settings, apply_environment, load_settings
-from pants_triton.artifact.unpack import Limits, Tree, staged
+from pants_triton.artifact.unpack import Limits, Tree, no_archive, staged
 
 #: All modules of `pants_triton.artifact` that this program consists of.
 PROGRAM_MODULES: tuple[str, ...] = (
@@ -83,8 +90,9 @@ def main(argv: Sequence[str]) -> int:
             print(json.dumps(answer))
         return 0
     except FetchError as e:
-        address = f"{args.address}: " if getattr(args, "address", "") else ""
-        print(f"pants-triton: {address}{e}", file=sys.stderr)
+        address = getattr(args, "address", "")
+        text = f"{address}: {addressed(str(e), address)}" if address else str(e)
+        print(f"pants-triton: {text}", file=sys.stderr)
         return e.exit_code
 
 
@@ -162,27 +170,34 @@ def _tree(args: argparse.Namespace, settings: Settings) -> None:
 
 def _download(args: argparse.Namespace, settings: Settings) -> Any:
     entry = _entry(args.entry)
-    before = _status(args, settings)
+    new: set[str] = set()
+
+    def downloaded(wanted: Wanted) -> None:
+        new.add(wanted.sha256)
+
     if isinstance(entry, DebianEntry):
-        debian.fetch_packages(entry.packages, entry.suite, settings, args.cache)
-    for wanted, row in zip(wanted_files(entry, settings), before):
-        with fetch(wanted, settings, args.cache) as file:
-            row["size"] = os.fstat(file.fileno()).st_size
+        debian.fetch_packages(
+            entry.packages, entry.suite, settings, args.cache, downloaded=downloaded
+        )
+    told = []
+    for wanted in wanted_files(entry, settings):
+        with fetch(wanted, settings, args.cache, downloaded=downloaded) as file:
+            size = os.fstat(file.fileno()).st_size
             if args.mirror is not None:
                 add_to_mirror(file, wanted, args.cache, args.mirror)
-    return before
+        told.append(_told(wanted, size, wanted.sha256 not in new))
+    return told
 
 
 def _status(args: argparse.Namespace, settings: Settings) -> Any:
     return [
-        {
-            "name": wanted.name,
-            "sha256": wanted.sha256,
-            "size": wanted.size,
-            "cached": cached(wanted, args.cache),
-        }
+        _told(wanted, wanted.size, cached(wanted, args.cache))
         for wanted in wanted_files(_entry(args.entry), settings)
     ]
+
+
+def _told(wanted: Wanted, size: int | None, cached: bool) -> dict[str, Any]:
+    return {"name": wanted.name, "sha256": wanted.sha256, "size": size, "cached": cached}
 
 
 def _digest(args: argparse.Namespace, settings: Settings) -> Any:
@@ -190,12 +205,29 @@ def _digest(args: argparse.Namespace, settings: Settings) -> Any:
     missing = []
     for url in args.url:
         try:
-            return {"location": url, **dataclasses.asdict(fetch_unknown(url, settings, args.cache))}
+            digested = fetch_unknown(url, settings, args.cache)
         except FetchError as e:
             if not e.missing:
                 raise
-            missing.append(str(e))
-    return {"absent": " ".join(missing)}
+            missing.append(e.reason)
+            continue
+        _check_archive(url, downloads(args.cache) / digested.sha256)
+        return {"location": url, **dataclasses.asdict(digested)}
+    return {"absent": "; ".join(missing)}
+
+
+def _check_archive(url: str, path: Path) -> None:
+    """A server may have a page for whoever is to log in, or for what isn't there any more."""
+    name = name_in(url) or "download"
+    with open(path, "rb") as file:
+        problem = no_archive(file, name)
+    if problem:
+        raise FetchError(
+            f"what {shown_url(url)} serves is not what it is named: {problem}. Look at it in a "
+            "browser: it may have moved, or want a login. Correct the location, or give credentials "
+            "by ~/.netrc or `[artifact].credentials`.",
+            EXIT_WRONG_BYTES,
+        )
 
 
 def _wheels(args: argparse.Namespace, settings: Settings) -> Any:

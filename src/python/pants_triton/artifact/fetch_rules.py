@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Iterator
 
 from pants.backend.python.subsystems.repos import PythonRepos
 from pants.engine.addresses import Address
 from pants.engine.env_vars import EnvironmentVars, EnvironmentVarsRequest
 from pants.engine.fs import CreateDigest, Digest, FileContent, MergeDigests, RemovePrefix
-from pants.engine.process import FallibleProcessResult, Process, ProcessCacheScope
+from pants.engine.internals.session import RunId
+from pants.engine.process import (
+    FallibleProcessResult,
+    Process,
+    ProcessCacheScope,
+    ProcessResultMetadata,
+)
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
 from pants.option.global_options import GlobalOptions
 from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 
+from pants_triton.artifact.errors import WARNING
 from pants_triton.artifact.fetch import PROGRAM_MODULES
 from pants_triton.artifact.lock import Entry, entry_json, shown_size
 from pants_triton.artifact.settings import Settings
-from pants_triton.artifact.settings_file import leave_settings
+from pants_triton.artifact.settings_file import leave_python, lent_settings
 from pants_triton.artifact.subsystem import ArtifactError, ArtifactOptionError, ArtifactSubsystem
 from pants_triton.program.rules import Program, ProgramPython, ProgramRequest
 
@@ -31,7 +40,7 @@ logger = logging.getLogger(__name__)
 # `downloads` in it is a mirror for others.
 CACHE_NAME = "pants_triton_artifacts"
 _SANDBOX_CACHE = ".pants_triton_artifacts"
-_CACHE = FrozenDict({CACHE_NAME: _SANDBOX_CACHE})
+HOST_CACHE = FrozenDict({CACHE_NAME: _SANDBOX_CACHE})
 
 _SANDBOX_PROGRAM = ".pants_triton_fetch"
 _RUN_PROGRAM = "run.sh"
@@ -50,9 +59,14 @@ _NETWORK_VARIABLES = (
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
 )
 
-# It starts the program with this host's Python, which must not be in the process' key: other hosts
-# have it elsewhere. Pants' own process leaves it in the cache folder, see `FetchSettings`.
-_RUN_SH = f"""\
+
+def start_script(program: str) -> str:
+    """What starts the program in the folder `program` with this host's Python.
+
+    The Python must not be in the process' key: other hosts have it elsewhere. Pants' own process
+    leaves its path in the cache folder, see `FetchSettings`; the process needs HOST_CACHE.
+    """
+    return f"""\
 #!/bin/sh
 cache={_SANDBOX_CACHE}
 python=python3
@@ -62,7 +76,7 @@ for file in "$cache/python-$PPID" "$cache/python"; do
     break
   fi
 done
-exec "$python" -sE {_SANDBOX_PROGRAM} "$@"
+exec "$python" -sE {program} "$@"
 """
 
 
@@ -78,36 +92,53 @@ async def pack_fetch_program() -> FetchProgram:
     assert __package__ is not None
     program, start = await MultiGet(
         Get(Program, ProgramRequest(__package__, PROGRAM_MODULES, main="fetch")),
-        Get(Digest, CreateDigest([FileContent(_RUN_PROGRAM, _RUN_SH.encode())])),
+        Get(
+            Digest,
+            CreateDigest([FileContent(_RUN_PROGRAM, start_script(_SANDBOX_PROGRAM).encode())]),
+        ),
     )
     return FetchProgram(await Get(Digest, MergeDigests((program.digest, start))))
 
 
 @dataclass(frozen=True)
 class FetchSettings:
-    """How this user's downloads are done, and with which Python.
-
-    Kept out of every process' key: `leave` writes them where the program looks for them.
-    """
+    """How this user's downloads are done, and with which Python: both kept out of every process' key."""
 
     settings: Settings = field(repr=False)
     python: str
     cache: str
 
     def leave(self) -> None:
-        """Write them for the processes that this one starts. Cheap, and done before each of them:
-        who empties the cache folder of a running daemon finds it working."""
+        """Write the path of the Python for the processes that this one starts by `start_script`.
+        Cheap, and done before each of them: who empties the cache folder of a running daemon finds it
+        working."""
         try:
-            leave_settings(Path(self.cache), os.getpid(), self.settings, self.python)
+            leave_python(Path(self.cache), os.getpid(), self.python)
         except OSError as e:
-            raise ArtifactError(
-                f"The folder for downloads, {self.cache}, can't be written: {e.strerror}. Correct "
-                "that, or name another in `[GLOBAL].named_caches_dir`."
-            ) from None
+            raise self._error(e) from None
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """While this lasts, the program finds both. Credentials are on disk no longer than that."""
+        self.leave()
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(lent_settings(Path(self.cache), os.getpid(), self.settings))
+            except OSError as e:
+                raise self._error(e) from None
+            yield
+
+    def _error(self, e: OSError) -> ArtifactError:
+        place = e.filename or self.cache
+        return ArtifactError(
+            f"How artifacts are fetched can't be told to the program that does it: {place}: "
+            f"{e.strerror}. Correct that, or name other folders in `[GLOBAL].named_caches_dir` (for "
+            "downloads) and the variable XDG_RUNTIME_DIR or TMPDIR (for the time of a run)."
+        )
 
 
 def cache_folder(global_options: GlobalOptions) -> Path:
-    """Where `_CACHE` is on this machine."""
+    """Where HOST_CACHE is on this machine."""
     return Path(os.path.abspath(global_options.named_caches_dir), CACHE_NAME)
 
 
@@ -186,32 +217,42 @@ class FetchResult:
     output_digest: Digest
 
 
+def _warnings(stderr: str) -> list[str]:
+    start = f"{_MESSAGE_PREFIX}{WARNING}"
+    return [line[len(start) :] for line in stderr.splitlines() if line.startswith(start)]
+
+
 @rule
 async def run_fetch_program(
     request: FetchProcess, program: FetchProgram, settings: FetchSettings
 ) -> FetchResult:
     inputs = [FileContent(ENTRY, request.entry.encode())] if request.entry else []
     input_digest = await Get(Digest, CreateDigest(inputs))
-    settings.leave()
-    result = await Get(
-        FallibleProcessResult,
-        Process(
-            argv=(
-                "/bin/sh",
-                f"{_SANDBOX_PROGRAM}/{_RUN_PROGRAM}",
-                *request.argv,
-                f"--cache={_SANDBOX_CACHE}",
+    with settings.lent():
+        result = await Get(
+            FallibleProcessResult,
+            Process(
+                argv=(
+                    "/bin/sh",
+                    f"{_SANDBOX_PROGRAM}/{_RUN_PROGRAM}",
+                    *request.argv,
+                    f"--cache={_SANDBOX_CACHE}",
+                ),
+                input_digest=input_digest,
+                immutable_input_digests={_SANDBOX_PROGRAM: program.digest},
+                append_only_caches=HOST_CACHE,
+                output_directories=(request.output,) if request.output else (),
+                description=request.description,
+                level=request.level,
+                cache_scope=request.cache_scope,
+                remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS,
             ),
-            input_digest=input_digest,
-            immutable_input_digests={_SANDBOX_PROGRAM: program.digest},
-            append_only_caches=_CACHE,
-            output_directories=(request.output,) if request.output else (),
-            description=request.description,
-            level=request.level,
-            cache_scope=request.cache_scope,
-            remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS,
-        ),
-    )
+        )
+    # What a cache remembers of another day is no news.
+    source = result.metadata.source(RunId(result.metadata.source_run_id))
+    if source is ProcessResultMetadata.Source.RAN:
+        for line in _warnings(result.stderr.decode("utf-8", "replace")):
+            logger.warning(f"{request.description}: {line}")
     stderr = result.stderr.decode("utf-8", "replace").strip()
     error = ""
     if result.exit_code != 0:

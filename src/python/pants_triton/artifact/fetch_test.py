@@ -182,13 +182,32 @@ def test_the_first_location_that_has_it(server: Server, capsys: pytest.CaptureFi
     assert json.loads(capsys.readouterr().out)["location"] == url
 
 
+def test_a_page_in_the_place_of_an_archive_is_not_locked(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = server.on("/llvm.tar.gz", misbehaving.file(b"<!doctype html><title>Log in</title>"))
+    assert main(["digest", f"--url={url}", "--cache=cache"]) == EXIT_WRONG_BYTES
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines()[-1].startswith(
+        f"pants-triton: what {url} serves is not what it is named: it is a page of HTML. "
+    )
+
+
+def test_wrong_bytes_say_what_to_run(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    url = server.on("/llvm.tar.gz", misbehaving.file(LLVM[:-1] + b"?"))
+    assert run_fetch(url_entry(url)) == EXIT_WRONG_BYTES
+    assert f"run `./pants lock-artifacts --refresh {ADDRESS}` and read" in capsys.readouterr().err
+
+
 def test_that_no_location_has_it_is_an_answer(
     server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone = f"{server.url}/llvm.tar.gz"
     assert main(["digest", f"--url={gone}", "--cache=cache"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert list(told) == ["absent"] and gone in told["absent"]
+    # The way out is for whoever asks to say.
+    assert told == {"absent": f"{gone}: the server answered 404 Not Found"}
 
 
 def test_a_location_that_cannot_be_asked_is_none(

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
-from pathlib import PurePath
+from urllib.parse import unquote, urlsplit
 
 from pants.base.build_environment import get_buildroot
 from pants.engine.console import Console
-from pants.engine.fs import CreateDigest, Digest, FileContent, Workspace
+from pants.engine.fs import (
+    CreateDigest,
+    Digest,
+    FileContent,
+    Workspace,
+)
 from pants.engine.goal import Goal, GoalSubsystem
 from pants.engine.rules import Get, MultiGet, collect_rules, goal_rule, rule
 from pants.engine.target import FilteredTargets
 from pants.option.option_types import BoolOption, StrOption
-from pants.util.docutil import bin_name
 from pants.util.strutil import help_text, softwrap
 
 from pants_triton.artifact.declaration import Question, Slot, UrlQuestion, WheelQuestion
@@ -22,15 +27,27 @@ from pants_triton.artifact.declaration_rules import (
     ArtifactDeclaration,
     ArtifactDeclarationRequest,
 )
+from pants_triton.artifact.errors import addressed, shown_url
 from pants_triton.artifact.fetch_rules import ENTRY, FetchProcess, FetchResult
 from pants_triton.artifact.fetched import FetchedFile, render_fetched
-from pants_triton.artifact.lock import DebianPackage, diff_locks, entry_json, write_lock
-from pants_triton.artifact.lock_rules import ArtifactLock, LocatedArtifact, LocatedArtifactRequest
+from pants_triton.artifact.lock import (
+    LOCK_COMMAND,
+    DebianPackage,
+    diff_locks,
+    entry_json,
+    write_lock,
+)
+from pants_triton.artifact.lock_rules import (
+    ArtifactLock,
+    LocatedArtifact,
+    LocatedArtifactRequest,
+)
 from pants_triton.artifact.locking import (
     Absent,
     Answer,
     DebianAnswer,
     Found,
+    Plan,
     UrlAnswer,
     WheelAnswer,
     WheelFile,
@@ -48,14 +65,14 @@ from pants_triton.artifact.target_types import ArtifactSourceField
 class LockArtifactsSubsystem(GoalSubsystem):
     name = "lock-artifacts"
     help = help_text(
-        f"""
+        """
         Make the lock of artifacts (`[artifact].lock`) from what BUILD files and pins declare, for
         every platform at once.
 
         Entries whose pin or declaration didn't change stay as they are. What changes is printed. On
         any error nothing is written.
 
-        `{bin_name()} lock-artifacts --refresh 3rdparty/llvm::` looks these artifacts up again, such
+        `./pants lock-artifacts --refresh 3rdparty/llvm::` looks these artifacts up again, such
         as for Debian's updates.
         """
     )
@@ -122,7 +139,7 @@ async def answer_question(request: AnswerRequest) -> AnsweredQuestion:
         ),
     )
     if result.error:
-        return AnsweredQuestion(None, f"{what}: {result.error}")
+        return AnsweredQuestion(None, f"{what}: {addressed(result.error, slot.target)}")
     found = json.loads(result.stdout)
     if isinstance(question, UrlQuestion):
         if "absent" in found:
@@ -175,18 +192,26 @@ async def lock_artifacts(
     answered = await MultiGet(
         Get(AnsweredQuestion, AnswerRequest(question, slot)) for question, slot in asked.items()
     )
-    errors = [result.error for result in answered if result.error]
-    if errors:
-        return fail(errors)
     by_question = {question: result.answer for question, result in zip(asked, answered)}
     for slot in planned.asked:
         answer = by_question.get(slot.question)
         if answer is not None:
             answers[slot] = answer
+    errors = [result.error for result in answered if result.error]
+    # What is wrong with the answers is told along with it. Of an address that one couldn't be had of
+    # nobody can say that it exists nowhere.
+    unknown = {slot.address for slot in planned.asked if slot not in answers}
+    known_slots = tuple(
+        slot
+        for slot in planned.asked
+        if slot in answers and not (slot.optional and slot.address in unknown)
+    )
     try:
-        new = new_lock(old.path, planned, answers)
+        new = new_lock(old.path, Plan(planned.kept, known_slots), answers)
     except ValueError as e:
-        return fail([str(e)])
+        errors.append(str(e))
+    if errors:
+        return fail(errors)
     changes = diff_locks(old, new)
     for line in changes:
         console.print_stdout(line)
@@ -195,8 +220,8 @@ async def lock_artifacts(
         return LockArtifacts(exit_code=0)
     if subsystem.check:
         console.print_stderr(
-            f"{old.path} is not what BUILD files and pins declare now: run "
-            f"`{bin_name()} lock-artifacts` with the same arguments but `--check`."
+            f"{old.path} is not what BUILD files and pins declare now: run `{LOCK_COMMAND}` with the "
+            "same arguments but `--check`."
         )
         return LockArtifacts(exit_code=1)
     digest = await Get(Digest, CreateDigest([FileContent(old.path, write_lock(new).encode())]))
@@ -215,9 +240,9 @@ def _up_to_date(path: str, count: int, state: str) -> str:
 class FetchArtifactsSubsystem(GoalSubsystem):
     name = "fetch-artifacts"
     help = help_text(
-        f"""
+        """
         Download and verify what the named artifacts are unpacked from, and say what was there
-        already: `{bin_name()} fetch-artifacts 3rdparty::`.
+        already: `./pants fetch-artifacts 3rdparty::`.
 
         Whatever needs an artifact fetches it by itself; this is to have it beforehand (before a
         journey, in an image, for a mirror). What is interrupted is resumed.
@@ -233,8 +258,9 @@ class FetchArtifactsSubsystem(GoalSubsystem):
         metavar="<folder>",
         help=softwrap(
             """
-            Also put all files into this folder, by their sha256: it is then a mirror for others'
-            `[artifact].mirrors`, as a `file:` URL or behind any web server.
+            Also put all files into this folder (a path, relative to the build root, or a `file:` URL),
+            by their sha256: it is then a mirror for others' `[artifact].mirrors`, as a `file:` URL or
+            behind any web server.
             """
         ),
     )
@@ -281,10 +307,32 @@ async def fetch_files(request: FilesRequest) -> Files:
         ),
     )
     if result.error:
-        error = f"{request.target}: {what}: {result.error}"
+        error = f"{request.target}: {what}: {addressed(result.error, request.target)}"
         return Files(request.target, found, (), error)
     files = (FetchedFile(**file) for file in json.loads(result.stdout))
     return Files(request.target, found, tuple(files), "")
+
+
+def _mirror_folder(value: str | None) -> str:
+    """The absolute path that `--mirror` names, "" where it isn't given. Raises ValueError."""
+    if value is None:
+        return ""
+    path = value
+    scheme, separator, _ = value.partition("://")
+    if separator:
+        parts = urlsplit(value)
+        if scheme != "file" or parts.netloc not in ("", "localhost"):
+            raise ValueError(
+                "The option `[fetch-artifacts].mirror` must be a folder of this machine, but is "
+                f"{shown_url(value)!r}: make the folder here, and copy it to where it is served from."
+            )
+        path = unquote(parts.path)
+    path = os.path.expanduser(path)
+    if not path.strip():
+        raise ValueError(
+            "The option `[fetch-artifacts].mirror` is empty: name a folder, or leave it out."
+        )
+    return os.path.normpath(os.path.join(get_buildroot(), path))
 
 
 @goal_rule
@@ -298,8 +346,13 @@ async def fetch_artifacts(
     addresses = [t.address for t in targets if t.has_field(ArtifactSourceField)]
     if not addresses:
         console.print_stderr(
-            f"No artifact is named: say which, as in `{bin_name()} fetch-artifacts 3rdparty::`."
+            "No artifact is named: say which, as in `./pants fetch-artifacts 3rdparty::`."
         )
+        return FetchArtifacts(exit_code=1)
+    try:
+        mirror = _mirror_folder(subsystem.mirror)
+    except ValueError as e:
+        console.print_stderr(str(e))
         return FetchArtifacts(exit_code=1)
     # Parts are fetched for themselves. They have no parts but by way of another artifact_tree.
     todo, seen = list(addresses), set(addresses)
@@ -325,7 +378,6 @@ async def fetch_artifacts(
                 simple.append(declared)
 
     requests = []
-    mirror = "" if subsystem.mirror is None else str(PurePath(get_buildroot(), subsystem.mirror))
     for declared in sorted(simple, key=lambda declared: declared.address):
         found: tuple[Found, ...]
         if subsystem.all_platforms:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import shutil
 import tarfile
 from pathlib import Path
@@ -14,9 +15,9 @@ from pants.core.subsystems import python_bootstrap
 from pants.core.target_types import GenericTarget
 from pants.core.util_rules import system_binaries
 from pants.engine.goal import Goal
+from pants.engine.internals.scheduler import ExecutionError
 from pants.engine.platform import Platform
 from pants.testutil.rule_runner import GoalRuleResult, RuleRunner
-from pants.util.docutil import bin_name
 
 from pants_triton.artifact import goal_rules, misbehaving
 from pants_triton.artifact import rules as artifact_rules
@@ -68,10 +69,14 @@ class Workspace:
         )
 
     def forget_downloads(self) -> None:
-        shutil.rmtree(self._caches / CACHE_NAME / "downloads")
+        shutil.rmtree(self.downloads)
 
     def lock_artifacts(self, *args: str, options: Sequence[str] = ()) -> GoalRuleResult:
         return self._run(LockArtifacts, args, options)
+
+    @property
+    def downloads(self) -> Path:
+        return self._caches / CACHE_NAME / "downloads"
 
     def fetch_artifacts(self, *args: str, options: Sequence[str] = ()) -> GoalRuleResult:
         return self._run(FetchArtifacts, args, options)
@@ -242,13 +247,30 @@ def test_check_with_refresh_looks_again_but_writes_nothing(
     [
         pytest.param(
             "archive_artifact(name='bad', url='URL/missing.tar')",
-            "t:bad: the archive missing.tar for any doesn't exist: ",
+            "t:bad: the archive missing.tar for any doesn't exist: URL/missing.tar: the server "
+            "answered 404 Not Found. Correct the target or its pin, then run",
             id="a file that isn't there",
         ),
         pytest.param(
             "archive_artifact(name='bad', url='URL/broken.tar')",
-            "t:bad: the archive broken.tar for any: ",
+            "(1 try). Correct the location, or try again later.",
             id="a server that doesn't answer",
+        ),
+        pytest.param(
+            "archive_artifact(name='bad', url='URL/page.tar')",
+            "t:bad: the archive page.tar for any: what URL/page.tar serves is not what it is named: it "
+            "is a page of HTML.",
+            id="a page in the place of an archive",
+        ),
+        pytest.param(
+            "artifact_tree(name='bad', parts=[':bad'])",
+            "t:bad: parts: it contains itself (t:bad -> t:bad): leave one out.",
+            id="a tree that contains itself",
+        ),
+        pytest.param(
+            "archive_artifact(name='bad', url='URL/{pin}.tar', pin='missing.txt')",
+            "t:bad: pin: t/missing.txt doesn't exist, or Pants ignores it",
+            id="a pin that isn't there",
         ),
         pytest.param(
             "archive_artifact(name='bad', url='ftp://example.com/a')",
@@ -270,6 +292,7 @@ def test_on_any_error_nothing_is_written(
 ) -> None:
     one = server.on("/one.tar", misbehaving.file(ONE))
     server.on("/broken.tar", misbehaving.status(500))
+    server.on("/page.tar", misbehaving.file(b"<html>"))
     workspace.build(archive("one", one))
     workspace.lock_artifacts()
     text = workspace.lock_file.read_text()
@@ -279,9 +302,52 @@ def test_on_any_error_nothing_is_written(
     # The index of this workspace is the server, which has nothing.
     result = workspace.lock_artifacts(options=[f"--python-repos-indexes=['{server.url}/simple']"])
     assert (result.exit_code, result.stdout) == (1, "")
-    assert message in result.stderr
+    assert message.replace("URL", server.url) in result.stderr
     assert result.stderr.splitlines()[-1] == f"{LOCK} is as it was."
     assert workspace.lock_file.read_text() == text
+
+
+def test_one_error_hides_no_other(workspace: Workspace, server: misbehaving.Server) -> None:
+    server.on("/broken.tar", misbehaving.status(500))
+    workspace.build(
+        archive("broken", f"{server.url}/broken.tar"),
+        archive("lost", f"{server.url}/lost.tar"),
+        f"llvm_toolchain(name='llvm', pin='llvm-hash.txt', stores=['{server.url}'])",
+        **{"llvm-hash.txt": "62b7cf9623fc310525f39ed69aaecc318a909731"},
+    )
+    server.on("/llvm-62b7cf96-ubuntu-x64.tar.gz", misbehaving.status(500))
+    result = workspace.lock_artifacts()
+    assert (result.exit_code, result.stdout) == (1, "")
+    *errors, last = result.stderr.splitlines()
+    assert last == f"{LOCK} is as it was."
+    assert sorted(error.partition(": ")[0] for error in errors) == ["t:broken", "t:llvm", "t:lost"]
+    # One of LLVM's platforms may exist.
+    assert "doesn't exist on any" not in result.stderr
+
+
+def test_an_edited_lock(workspace: Workspace, server: misbehaving.Server) -> None:
+    url = server.on("/one.tar", misbehaving.file(ONE))
+    workspace.build(archive("one", url))
+    workspace.lock_artifacts()
+    good = workspace.lock_file.read_text()
+    workspace.lock_file.write_text(good.replace(url, f"{server.url}/evil.tar"))
+    message = f"t:one: the archive one.tar for any was edited in {LOCK}: its `location` is not what"
+    for result in (workspace.lock_artifacts("--check"), workspace.fetch_artifacts("t::")):
+        assert result.exit_code == 1 and message in result.stderr
+    assert server.requests("/evil.tar") == []
+    assert workspace.lock_artifacts().exit_code == 0
+    assert workspace.lock_file.read_text() == good
+
+
+def test_a_lock_that_pants_ignores(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.build(archive("one", on_disk(tmp_path / "one.tar", ONE)))
+    # As every folder whose name begins with a dot.
+    options = ["--artifact-lock=.hidden/lock.json"]
+    assert workspace.lock_artifacts(options=options).exit_code == 0
+    # Or it would be made anew for ever, and nobody would find anything in it.
+    ignored = "is .hidden/lock.json, which exists, but Pants ignores it"
+    with pytest.raises(ExecutionError, match=ignored):
+        workspace.lock_artifacts(options=options)
 
 
 def test_a_question_of_two_targets_is_asked_once(
@@ -350,6 +416,88 @@ def test_a_mirror_is_named_from_the_build_root(workspace: Workspace, tmp_path: P
     assert (workspace.root / "dist" / "mirror" / sha256(ONE)).read_bytes() == ONE
 
 
+@pytest.mark.parametrize(
+    ("value", "folder"),
+    [
+        pytest.param("file://TMP/a%20mirror", "TMP/a mirror", id="a URL of a folder"),
+        pytest.param("~/mirror", "TMP/mirror", id="in one's home"),
+    ],
+)
+def test_other_names_of_a_mirror(
+    workspace: Workspace,
+    tmp_path: Path,
+    value: str,
+    folder: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    workspace.build(archive("one", on_disk(tmp_path / "one.tar", ONE)))
+    workspace.lock_artifacts()
+    value = value.replace("TMP", str(tmp_path))
+    result = workspace.fetch_artifacts(f"--mirror={value}", "t::")
+    assert (result.exit_code, result.stderr) == (0, "")
+    mirror = Path(folder.replace("TMP", str(tmp_path)))
+    assert (mirror / sha256(ONE)).read_bytes() == ONE
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        pytest.param("", "is empty: name a folder, or leave it out.", id="empty"),
+        pytest.param(
+            "https://me:geheim@example.com/m",
+            "must be a folder of this machine, but is 'https://example.com/m': ",
+            id="a server",
+        ),
+        pytest.param("file://host/m", "must be a folder of this machine", id="another machine's"),
+    ],
+)
+def test_a_mirror_that_is_no_folder(workspace: Workspace, value: str, error: str) -> None:
+    workspace.build(archive("one", "https://example.invalid/a.tar"))
+    result = workspace.fetch_artifacts(f"--mirror={value}", "t::")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"The option `[fetch-artifacts].mirror` {error}" in result.stderr
+    assert "geheim" not in result.stderr
+
+
+def test_what_was_damaged_is_not_said_to_have_been_there(
+    workspace: Workspace, server: misbehaving.Server
+) -> None:
+    workspace.build(archive("one", server.on("/one.tar", misbehaving.file(ONE))))
+    workspace.lock_artifacts()
+    kept = workspace.downloads / sha256(ONE)
+    kept.chmod(0o644)
+    kept.write_bytes(TWO)
+    result = workspace.fetch_artifacts("t::")
+    assert result.exit_code == 0
+    assert "t:one: the archive one.tar for any: 10.2 kB: downloaded" in result.stdout
+
+
+def test_a_mirror_with_other_bytes_is_told_of(
+    workspace: Workspace,
+    server: misbehaving.Server,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    workspace.build(archive("one", server.on("/one.tar", misbehaving.file(ONE))))
+    workspace.lock_artifacts()
+    workspace.forget_downloads()
+    bad = server.on(f"/mirror/{sha256(ONE)}", misbehaving.file(TWO))
+    options = [f"--artifact-mirrors=['{server.url}/mirror']"]
+    assert workspace.fetch_artifacts("t::", options=options).exit_code == 0
+    (message,) = (r.getMessage() for r in caplog.records if r.levelno == logging.WARNING)
+    assert message.startswith(f"Download t:one: the archive one.tar for any: one.tar: {bad}: wrong")
+
+
+def test_wrong_bytes_say_what_to_run(workspace: Workspace, server: misbehaving.Server) -> None:
+    url = server.on("/one.tar", misbehaving.file(ONE), misbehaving.file(TWO))
+    workspace.build(archive("one", url))
+    workspace.lock_artifacts()
+    workspace.forget_downloads()
+    result = workspace.fetch_artifacts("t::")
+    assert result.exit_code == 1
+    assert "run `./pants lock-artifacts --refresh t:one` and read the diff" in result.stderr
+
+
 def test_other_platforms(workspace: Workspace, tmp_path: Path) -> None:
     ours = Platform.create_for_localhost().value
     other = next(platform for platform in PANTS_PLATFORMS if platform != ours)
@@ -404,7 +552,7 @@ def test_no_artifact_is_named(workspace: Workspace, specs: list[str]) -> None:
     result = workspace.fetch_artifacts(*specs)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"No artifact is named: say which, as in `{bin_name()} fetch-artifacts 3rdparty::`.\n"
+        "No artifact is named: say which, as in `./pants fetch-artifacts 3rdparty::`.\n"
     )
 
 

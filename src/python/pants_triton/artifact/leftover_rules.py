@@ -1,5 +1,6 @@
-"""Remove what a Pants without its daemon leaves behind: artifacts of gigabytes, in the temporary
-folder. What a killed one or a killed daemon leaves is removed by the next that uses artifacts."""
+"""Remove what a run leaves behind: settings with credentials and, without a daemon, artifacts of
+gigabytes in the temporary folder. What a killed run or daemon leaves is removed by the next that uses
+artifacts."""
 
 from __future__ import annotations
 
@@ -20,19 +21,24 @@ from pants.option.global_options import GlobalOptions
 
 from pants_triton.artifact.fetch_rules import cache_folder
 from pants_triton.artifact.leftovers import remove_own
+from pants_triton.artifact.settings_file import take_back
 
 logger = logging.getLogger(__name__)
 
 
 class RemoveLeftoversCallback(WorkunitsCallback):
-    """At the end of a run, removes the immutable inputs that this process has materialised."""
+    """At the end of a run, removes what was for that run only.
 
-    def __init__(self, cache: Path) -> None:
+    :param daemon: whether this process goes on, and uses what it has materialised again.
+    """
+
+    def __init__(self, cache: Path, daemon: bool) -> None:
         self._cache = cache
+        self._daemon = daemon
 
     @property
     def can_finish_async(self) -> bool:
-        # This process ends with the run.
+        # Without a daemon this process ends with the run; with one, the next run writes anew.
         return False
 
     def __call__(
@@ -43,7 +49,10 @@ class RemoveLeftoversCallback(WorkunitsCallback):
         finished: bool,
         context: StreamingWorkunitContext,
     ) -> None:
-        if finished:
+        if not finished:
+            return
+        take_back(self._cache, os.getpid(), with_python=not self._daemon)
+        if not self._daemon:
             folder = remove_own(self._cache, os.getpid())
             if folder:
                 logger.debug(f"Removed {folder}")
@@ -57,11 +66,8 @@ class RemoveLeftoversRequest(WorkunitsCallbackFactoryRequest):
 async def make_leftovers_callback(
     _: RemoveLeftoversRequest, global_options: GlobalOptions
 ) -> WorkunitsCallbackFactory:
-    # A daemon uses them again in its next run.
-    if global_options.pantsd:
-        return WorkunitsCallbackFactory(lambda: None)
-    cache = cache_folder(global_options)
-    return WorkunitsCallbackFactory(lambda: RemoveLeftoversCallback(cache))
+    cache, daemon = cache_folder(global_options), global_options.pantsd
+    return WorkunitsCallbackFactory(lambda: RemoveLeftoversCallback(cache, daemon))
 
 
 def rules():

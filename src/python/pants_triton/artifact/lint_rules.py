@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,9 +58,11 @@ async def lint_artifacts(
         if problem.target in addresses
     ]
     if not await Get(Owners, OwnersRequest((lock.lock.path,))) and lock.lock.rows:
+        folder, name = os.path.split(lock.lock.path)
         findings.append(
             f"{lock.lock.path} is owned by no target, so that `--changed-since` does not see what a "
-            'new lock affects: add `artifact_lock(name="lock", source="…")` to a BUILD file.'
+            f'new lock affects: add `artifact_lock(name="lock", source="{name}")` to '
+            f"{os.path.join(folder, 'BUILD')}."
         )
     return LintResult(
         exit_code=1 if findings else 0,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pants.core.goals.lint import LintResult, Partitions
 from pants.core.subsystems import python_bootstrap
@@ -16,6 +18,7 @@ from pants_triton.artifact.declaration import UrlQuestion
 from pants_triton.artifact.declaration_rules import AllArtifacts
 from pants_triton.artifact.lint_rules import ArtifactLintFieldSet, ArtifactLintRequest
 from pants_triton.artifact.lock import Row, UrlEntry, make_lock, write_lock
+from pants_triton.artifact.lock_rules import ArtifactLock
 from pants_triton.artifact.target_types import ARTIFACT_TARGET_TYPES
 from pants_triton.program import rules as program_rules
 
@@ -38,6 +41,7 @@ def rule_runner() -> RuleRunner:
             *python_bootstrap.rules(),
             *system_binaries.rules(),
             QueryRule(AllArtifacts, ()),
+            QueryRule(ArtifactLock, ()),
             QueryRule(LintResult, (ArtifactLintRequest.Batch,)),
             QueryRule(Partitions, (ArtifactLintRequest.PartitionRequest,)),
         ],
@@ -117,6 +121,33 @@ def test_what_nobody_declares_any_more_is_the_locks_own_fault(rule_runner: RuleR
         assert finding.startswith(f"t:two is locked in {LOCK} for any, but no BUILD file declares")
 
 
+def test_an_edited_lock(rule_runner: RuleRunner) -> None:
+    rows = []
+    for row in rule_runner.request(ArtifactLock, []).lock.rows:
+        assert isinstance(row.entry, UrlEntry)
+        strip = "other" if row.address == "t:one" else ""
+        rows.append(replace(row, entry=replace(row.entry, strip=strip)))
+    rule_runner.write_files({LOCK: write_lock(make_lock(LOCK, rows))})
+    assert lint(rule_runner, "t:one", "t:two", LOCK_TARGET) == [
+        f"t:one: the archive v1.zip for any was edited in {LOCK}: its `strip` is not what its pin "
+        "t/v.txt says: run `./pants lock-artifacts`."
+    ]
+
+
+def test_a_pin_that_is_not_there(rule_runner: RuleRunner) -> None:
+    rule_runner.write_files({"t/BUILD": ONE.replace("v.txt", "missing.txt") + f"\n{TWO}"})
+    (finding,) = lint(rule_runner, "t:one", "t:two", LOCK_TARGET)
+    assert finding.startswith("t:one: pin: t/missing.txt doesn't exist, or Pants ignores it")
+
+
+def test_a_tree_that_contains_itself(rule_runner: RuleRunner) -> None:
+    tree = "artifact_tree(name='tree', parts=[':tree'])"
+    rule_runner.write_files({"t/BUILD": f"{ONE}\n{TWO}\n{tree}"})
+    assert lint(rule_runner, "t:one", "t:tree") == [
+        "t:tree: parts: it contains itself (t:tree -> t:tree): leave one out."
+    ]
+
+
 def test_a_broken_declaration(rule_runner: RuleRunner) -> None:
     rule_runner.write_files({"t/BUILD": f"{BROKEN}\n{TWO}"})
     # What it wants of the lock is unknown, so its row isn't left over.
@@ -142,7 +173,8 @@ def test_a_lock_that_no_target_owns(rule_runner: RuleRunner) -> None:
     rule_runner.write_files({"3rdparty/BUILD": ""})
     (finding,) = lint(rule_runner, "t:one", "t:two")
     assert finding.startswith(f"{LOCK} is owned by no target, so that `--changed-since` does not")
-    assert 'add `artifact_lock(name="lock", source="…")` to a BUILD file.' in finding
+    artifact_lock = 'artifact_lock(name="lock", source="artifacts.lock.json")'
+    assert finding.endswith(f"add `{artifact_lock}` to 3rdparty/BUILD.")
 
 
 def test_skip(rule_runner: RuleRunner) -> None:

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Mapping, Sequence, Tuple, Type, Union
 from urllib.parse import urlsplit
 
+from pants_triton.artifact.errors import shown_url
+
 #: What makes the lock. Written at its top and at the end of every error.
 LOCK_COMMAND = "./pants lock-artifacts"
 
@@ -167,6 +169,8 @@ def read_lock(text: str, path: str) -> Lock:
     Raises LockError, and nothing else, on anything that `write_lock` doesn't write up to white
     space and the order of keys.
     """
+    # What some editors write at the start of a file.
+    text = text.lstrip("\ufeff")
     _no_conflict_markers(text, path)
     try:
         data = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
@@ -213,14 +217,12 @@ def entry_for(
     platform: str,
     *,
     artifact: str = "artifact",
-    pin_path: str | None = None,
-    pin_sha256: str | None = None,
 ) -> Entry:
     """The entry of `address` for `platform`, or else the one for ANY_PLATFORM.
 
-    `artifact` is what the messages call it (`LLVM`). With `pin_sha256`, the digest of the pin or
-    declaration as it is now, an entry made from another is an error; `pin_path` is where that lies.
-    Raises LockError, which names the target, the artifact, the platform, the lock and the way out.
+    `artifact` is what the messages call it (`LLVM`). Whether the entry is of what is declared now is
+    `locking`'s affair. Raises LockError, which names the target, the artifact, the platform, the lock
+    and the way out.
     """
     what = f"{address}: {artifact} for {platform}"
     known = lock.platforms(address)
@@ -239,12 +241,6 @@ def entry_for(
         raise LockError(
             f"{what} is not in {lock.path}, which has this target for {', '.join(known)}.{hint} "
             f"If the artifact exists for {platform}, run `{LOCK_COMMAND}`."
-        )
-    if pin_sha256 is not None and pin_sha256 != entry.pin_sha256:
-        pin = f"its pin {pin_path}" if pin_path else "its declaration"
-        raise LockError(
-            f"{what} is locked in {lock.path} from another state of {pin} (then "
-            f"{entry.pin_sha256[:12]}, now {pin_sha256[:12]}): run `{LOCK_COMMAND}`."
         )
     return entry
 
@@ -465,7 +461,9 @@ _Validator = Callable[[Any], Union[str, None]]
 def _check(validate: _Validator, value: object, place: str) -> None:
     expected = validate(value)
     if expected is not None:
-        raise _broken(place, f"expected {expected}, got {shown_value(value)}")
+        # What a URL must not have may be a secret.
+        shown = shown_url(value) if validate is _location and isinstance(value, str) else value
+        raise _broken(place, f"expected {expected}, got {shown_value(shown)}")
 
 
 def _check_field(cls: type, name: str, value: Any, place: str) -> None:
@@ -518,7 +516,7 @@ def _size_or_none(value: object) -> str | None:
 
 
 def _location(value: object) -> str | None:
-    expected = "an https:, http: or file: URL without credentials"
+    expected = "an https:, http: or file: URL without credentials, query and fragment"
     if not isinstance(value, str) or not re.fullmatch(r"[\x21-\x7e]+", value):
         return expected
     try:
@@ -528,20 +526,24 @@ def _location(value: object) -> str | None:
         return expected
     if url.scheme == "file":
         # Another host's files aren't ours to read.
-        return None if url.path.startswith("/") and url.netloc == "" else expected
+        plain = url.netloc == "" and not (url.query or url.fragment)
+        return None if url.path.startswith("/") and plain else expected
     if url.scheme not in ("https", "http") or not url.hostname or "@" in url.netloc or port == 0:
         return expected
-    return expected if url.fragment else None
+    return expected if url.query or url.fragment else None
 
 
-def _is_path(value: object) -> bool:
+def is_relative_path(value: object) -> bool:
+    """Whether it is a path below some folder, as `strip` and `subset` take it: not empty."""
     if not isinstance(value, str) or not value.isprintable() or "\\" in value:
         return False
     return not any(part in ("", ".", "..") for part in value.split("/"))
 
 
 def _path_or_empty(value: object) -> str | None:
-    return None if value == "" or _is_path(value) else "a relative path without `.` and `..`"
+    return (
+        None if value == "" or is_relative_path(value) else "a relative path without `.` and `..`"
+    )
 
 
 def _subset(value: object) -> str | None:
@@ -549,7 +551,7 @@ def _subset(value: object) -> str | None:
     if not isinstance(value, list):
         return expected
     for pair in value:
-        if not isinstance(pair, list) or len(pair) != 2 or not _is_path(pair[0]):
+        if not isinstance(pair, list) or len(pair) != 2 or not is_relative_path(pair[0]):
             return expected
         if _path_or_empty(pair[1]) is not None:
             return expected

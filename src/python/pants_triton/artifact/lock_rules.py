@@ -7,11 +7,12 @@ import platform as host_platform
 from dataclasses import dataclass
 from pathlib import Path
 
+from pants.base.build_environment import get_buildroot
 from pants.engine.addresses import Address
 from pants.engine.engine_aware import EngineAwareParameter
 from pants.engine.fs import DigestContents, PathGlobs
 from pants.engine.platform import Platform
-from pants.engine.rules import Get, collect_rules, rule
+from pants.engine.rules import Get, _uncacheable_rule, collect_rules, rule
 from pants.util.logging import LogLevel
 
 from pants_triton.artifact.declaration_rules import ArtifactDeclaration, ArtifactDeclarationRequest
@@ -28,6 +29,36 @@ class ArtifactLock:
     lock: Lock
 
 
+@dataclass(frozen=True)
+class UnseenLockRequest:
+    """Asks why Pants sees no lock at a path."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class UnseenLock:
+    """Why, "" where there is none."""
+
+    error: str
+
+
+# Pants doesn't watch what it ignores: it is looked at in every run.
+@_uncacheable_rule
+async def look_for_unseen_lock(request: UnseenLockRequest) -> UnseenLock:
+    path = Path(get_buildroot(), request.path)
+    option = "The option `[artifact].lock`"
+    if path.is_dir():
+        return UnseenLock(f"{option} must be a file's path, but {request.path} is a folder.")
+    if os.path.lexists(path):
+        return UnseenLock(
+            f"{option} is {request.path}, which exists, but Pants ignores it (.gitignore, "
+            "`[GLOBAL].pants_ignore`): name a place that is committed, such as "
+            "3rdparty/artifacts.lock.json, or have Pants see it."
+        )
+    return UnseenLock("")
+
+
 @rule(desc="Read the lock of artifacts", level=LogLevel.DEBUG)
 async def read_artifact_lock(artifact: ArtifactSubsystem) -> ArtifactLock:
     path = artifact.lock
@@ -35,8 +66,15 @@ async def read_artifact_lock(artifact: ArtifactSubsystem) -> ArtifactLock:
         raise ArtifactOptionError(
             f"The option `[artifact].lock` must be a path below the build root, but is {path!r}."
         )
+    if set(path) & set("*?[]{}!\\"):
+        raise ArtifactOptionError(
+            f"The option `[artifact].lock` must be one file's path, without wildcards, but is {path!r}."
+        )
     contents = await Get(DigestContents, PathGlobs([path]))
     if not contents:
+        unseen = await Get(UnseenLock, UnseenLockRequest(path))
+        if unseen.error:
+            raise ArtifactOptionError(unseen.error)
         return ArtifactLock(Lock(path))
     # `read_lock` says what is wrong in a way that needs no traceback.
     try:

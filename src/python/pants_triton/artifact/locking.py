@@ -2,25 +2,28 @@
 
 `plan` says which questions need an answer, `new_lock` makes the lock of the answers, `problems`
 says what a lock that wasn't made anew is wrong in, and `find` takes from it what a host needs. All
-agree on when a row is its slot's: when it was made from what the slot says now (`pin_sha256`). So
-nothing that didn't change is asked again, and nobody's row changes with another's.
+agree on when a row is its slot's (`_fault`): when it was made from what the slot says now, and still
+says so itself. So nothing that didn't change is asked again, nobody's row changes with another's, and
+nobody's edit of the lock passes for a pin.
 
 Nothing here uses the network.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import re
 from dataclasses import dataclass
-from typing import Collection, Iterable, Mapping, Sequence, Union
+from typing import Collection, Iterable, Mapping, Sequence, Type, TypeVar, Union
 
 from packaging.tags import Tag
-from packaging.utils import parse_wheel_filename
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from pants_triton.artifact.archives import Archive, ArchiveError, url_entry
 from pants_triton.artifact.declaration import (
     DebianQuestion,
+    Question,
     Slot,
     UrlQuestion,
     WheelQuestion,
@@ -33,7 +36,9 @@ from pants_triton.artifact.lock import (
     DebianPackage,
     Entry,
     Lock,
+    LockError,
     Row,
+    UrlEntry,
     WheelEntry,
     component_address,
     entry_for,
@@ -47,6 +52,8 @@ from pants_triton.artifact.platforms import (
     platform_suffix,
     suffix_platform,
 )
+
+_T = TypeVar("_T")
 
 
 class LockingError(ValueError):
@@ -160,6 +167,9 @@ def row(slot: Slot, answer: Answer) -> Row:
     else:
         raise TypeError(f"{type(answer).__name__} is no answer to {type(question).__name__}")
     refused = refusal(slot.platform, entry)
+    fault = _fault(slot, entry)
+    if refused is None and fault is not None:
+        refused = fault.edited, "is not what was asked for"
     if refused is not None:
         raise LockingError(
             f"{_shown(slot)} can't be locked as it was found: {': '.join(refused)}. That is a fault "
@@ -249,8 +259,8 @@ def find(slots: Sequence[Slot], lock: Lock, host: BuildHost, suffix: str = "") -
     LLVM only.
 
     Raises PlatformError for a suffix that the declaration hasn't, LockingError where the
-    declaration has nothing for the host, and LockError where the lock lacks the row or has that of
-    another state of the pin. All name the target and the way out.
+    declaration has nothing for the host, and LockError where the lock lacks the row or has another
+    than what is declared. All name the target and the way out.
     """
     by_address: dict[str, list[Slot]] = {}
     for slot in slots:
@@ -261,14 +271,10 @@ def find(slots: Sequence[Slot], lock: Lock, host: BuildHost, suffix: str = "") -
             slot = _by_suffix(choices, suffix)
         else:
             slot = _for_host(choices, lock, host)
-        entry = entry_for(
-            lock,
-            address,
-            slot.platform,
-            artifact=slot.artifact,
-            pin_path=slot.pin_path or None,
-            pin_sha256=slot.pin_sha256,
-        )
+        entry = entry_for(lock, address, slot.platform, artifact=slot.artifact)
+        fault = _fault(slot, entry)
+        if fault is not None:
+            raise LockError(f"{_shown(slot)} {fault.told(lock.path)}: run `{LOCK_COMMAND}`.")
         found.append(Found(address, slot.artifact, slot.platform, entry))
     return tuple(found)
 
@@ -279,8 +285,8 @@ def find(slots: Sequence[Slot], lock: Lock, host: BuildHost, suffix: str = "") -
 @dataclass(frozen=True)
 class _State:
     current: tuple[tuple[Slot, Row], ...]
-    # From another state of the pin or declaration.
-    stale: tuple[tuple[Slot, Row], ...]
+    # With what is wrong in them.
+    stale: tuple[tuple[Slot, _Fault], ...]
     # Without a row that they should have.
     missing: tuple[Slot, ...]
     # Of no slot.
@@ -294,10 +300,12 @@ def _compare(slots: Iterable[Slot], lock: Lock) -> _State:
         row = rows.pop((slot.address, slot.platform), None)
         if row is None:
             missing.append(slot)
-        elif row.entry.pin_sha256 == slot.pin_sha256:
+            continue
+        fault = _fault(slot, row.entry)
+        if fault is None:
             current.append((slot, row))
         else:
-            stale.append((slot, row))
+            stale.append((slot, fault))
     # These were asked about when their address's other rows were made.
     answered = {slot.address for slot, _ in current}
     missing = [slot for slot in missing if not (slot.optional and slot.address in answered)]
@@ -313,18 +321,107 @@ def _missing_problems(missing: Sequence[Slot], lock: Lock) -> Iterable[Problem]:
         )
 
 
-def _stale_problems(stale: Sequence[tuple[Slot, Row]], lock: Lock) -> Iterable[Problem]:
-    for address in _distinct(slot.address for slot, _ in stale):
-        those = [(slot, row) for slot, row in stale if slot.address == address]
-        slot, row = those[0]
-        pin = f"its pin {slot.pin_path}" if slot.pin_path else "its declaration"
+def _stale_problems(stale: Sequence[tuple[Slot, _Fault]], lock: Lock) -> Iterable[Problem]:
+    kinds = _distinct((slot.address, fault.edited) for slot, fault in stale)
+    for address, edited in kinds:
+        those = [(s, f) for s, f in stale if (s.address, f.edited) == (address, edited)]
+        slot, fault = those[0]
         at = f" for {slot.platform}" if len(those) > 1 else ""
         yield Problem(
             slot.target,
-            f"{_shown(*(slot for slot, _ in those))} is locked in {lock.path} from another state "
-            f"of {pin} (then {row.entry.pin_sha256[:12]}, now {slot.pin_sha256[:12]}{at}): run "
+            f"{_shown(*(slot for slot, _ in those))} {fault.told(lock.path, at)}: run "
             f"`{LOCK_COMMAND}`.",
         )
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """Why an entry isn't what its slot says. `edited` is the field that was changed by hand; "" where
+    the entry is from another state of the pin or declaration."""
+
+    pin: str
+    then: str
+    now: str
+    edited: str = ""
+
+    def told(self, path: str, at: str = "") -> str:
+        if self.edited:
+            return f"was edited in {path}: its `{self.edited}` is not what {self.pin} says{at}"
+        return (
+            f"is locked in {path} from another state of {self.pin} (then {self.then}, now "
+            f"{self.now}{at})"
+        )
+
+
+def _fault(slot: Slot, entry: Entry) -> _Fault | None:
+    """What is wrong with `entry`, which the lock has for `slot`; None where nothing is."""
+    pin = f"its pin {slot.pin_path}" if slot.pin_path else "its declaration"
+    fault = _Fault(pin, entry.pin_sha256[:12], slot.pin_sha256[:12])
+    if entry.pin_sha256 != slot.pin_sha256:
+        return fault
+    edited = _edited(slot, entry)
+    return dataclasses.replace(fault, edited=edited) if edited else None
+
+
+def _edited(slot: Slot, entry: Entry) -> str:
+    """The first field of `entry` that can't be from any answer to the slot's question, or ""."""
+    question = slot.question
+    if type(entry) is not _ENTRIES[type(question)]:
+        return "kind"
+    if entry.subset != slot.subset:
+        return "subset"
+    if not isinstance(entry, DebianEntry) and entry.strip != slot.strip:
+        return "strip"
+    if isinstance(question, UrlQuestion) and isinstance(entry, UrlEntry):
+        if entry.location not in question.locations:
+            return "location"
+        if question.sha256 not in (None, entry.sha256):
+            return "sha256"
+        known = known_answer(slot)
+        # What was locked without asking has nothing but what the pin says.
+        return "size" if isinstance(known, UrlAnswer) and entry.size != known.size else ""
+    if isinstance(question, WheelQuestion) and isinstance(entry, WheelEntry):
+        if entry.name != question.distribution:
+            return "name"
+        if entry.version != question.version:
+            return "version"
+        return "" if _is_wheel_of(slot.platform, entry) else "filename"
+    if isinstance(question, DebianQuestion) and isinstance(entry, DebianEntry):
+        if entry.suite != question.suite:
+            return "suite"
+        return "packages" if _unfit_packages(slot, question, entry.packages) else ""
+    return ""
+
+
+_ENTRIES: Mapping[Type[Question], Type[Entry]] = {
+    UrlQuestion: UrlEntry,
+    WheelQuestion: WheelEntry,
+    DebianQuestion: DebianEntry,
+}
+
+
+def _is_wheel_of(platform: str, entry: WheelEntry) -> bool:
+    if not _fitting(platform, [WheelFile(entry.filename, None, None)]):
+        return False
+    return parse_wheel_filename(entry.filename)[0] == canonicalize_name(entry.name)
+
+
+def _unfit_packages(
+    slot: Slot, question: DebianQuestion, packages: Sequence[DebianPackage]
+) -> list[str]:
+    """Which packages an answer can't have, or lacks."""
+    archs = _archs(slot, question)
+    versions = {package.name: package.version for package in packages}
+    lacking = []
+    for wanted in question.packages:
+        name, equals, version = wanted.partition("=")
+        if name not in versions or (equals and versions[name] != version):
+            lacking.append(wanted)
+    return [*lacking, *(f"{p.name}:{p.arch}" for p in packages if p.arch not in archs)]
+
+
+def _archs(slot: Slot, question: DebianQuestion) -> tuple[str, ...]:
+    return ("all",) if slot.platform == ANY_PLATFORM else ("all", question.arch)
 
 
 def _extra_problems(extra: Sequence[Row], slots: Sequence[Slot], lock: Lock) -> Iterable[Problem]:
@@ -349,7 +446,7 @@ def _extra_problems(extra: Sequence[Row], slots: Sequence[Slot], lock: Lock) -> 
         )
 
 
-def _distinct(values: Iterable[str]) -> list[str]:
+def _distinct(values: Iterable[_T]) -> list[_T]:
     return list(dict.fromkeys(values))
 
 
@@ -424,13 +521,21 @@ def _url(slot: Slot, question: UrlQuestion, answer: UrlAnswer) -> Entry:
 
 
 def _debian(slot: Slot, question: DebianQuestion, answer: DebianAnswer) -> Entry:
-    allowed = ("all",) if slot.platform == ANY_PLATFORM else ("all", question.arch)
+    allowed = _archs(slot, question)
     others = [f"{p.name}:{p.arch}" for p in answer.packages if p.arch not in allowed]
     if others:
         raise LockingError(
             f"{_shown(slot)} would hold packages of another architecture than "
             f"{' or '.join(allowed)}: {_listed(others)}: name the platforms that it is for in "
             f"`platforms`, then run `{LOCK_COMMAND}`."
+        )
+    lacking = _unfit_packages(slot, question, answer.packages)
+    if lacking:
+        names = _listed([f"{p.name}={p.version}" for p in answer.packages])
+        raise LockingError(
+            f"{_shown(slot)} would not hold {_listed(lacking)}, which are names that others stand in "
+            f"for; it would hold {names}: name the packages that are meant in `packages`, then run "
+            f"`{LOCK_COMMAND}`."
         )
     return DebianEntry(question.suite, answer.packages, slot.pin_sha256, slot.subset)
 

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Iterable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -102,6 +103,9 @@ def everything() -> tuple[Slot, ...]:
 
 def an_answer(slot: Slot) -> Answer:
     """What a world in which everything exists says."""
+    known = known_answer(slot)
+    if known is not None:
+        return known
     if isinstance(slot.question, UrlQuestion):
         return UrlAnswer(slot.question.locations[-1], slot.question.sha256 or A, 1000)
     if isinstance(slot.question, WheelQuestion):
@@ -331,6 +335,12 @@ def test_a_debian_tree_for_every_platform_has_nothing_for_one() -> None:
         "`platforms`, then run `./pants lock-artifacts`."
     )
     assert row(a_debian("any")[0], DebianAnswer(packages[1:])).platform == "any"
+    # A name that only stands for others, such as `awk` for `mawk`.
+    assert error_of(a_debian(), DebianAnswer((DebianPackage("clang", "19", "amd64", A, 1),))) == (
+        f"{SYSROOT}: the tree of bookworm's clang-19 for linux_x86_64 would not hold clang-19, which "
+        "are names that others stand in for; it would hold clang=19: name the packages that are "
+        "meant in `packages`, then run `./pants lock-artifacts`."
+    )
     assert "clang-19:arm64" in error_of(
         a_debian(), DebianAnswer((DebianPackage("clang-19", "1:19", "arm64", A, 1),))
     )
@@ -605,6 +615,73 @@ def test_a_declaration_that_changed() -> None:
     )
 
 
+def edited(lock: Lock, **changes: Any) -> Lock:
+    """As by hand: all rows with other values, the digest of their pin left as it is."""
+    return make_lock(PATH, [replace(row, entry=replace(row.entry, **changes)) for row in lock.rows])
+
+
+@pytest.mark.parametrize(
+    "now, field, value",
+    [
+        pytest.param(an_llvm_info(ubuntu_x64=A), "sha256", B, id="sha256 that the pin knows"),
+        pytest.param(an_llvm_info(ubuntu_x64=A), "size", 5, id="size that nobody was asked for"),
+        pytest.param(an_llvm_info(ubuntu_x64=A), "strip", "llvm", id="strip"),
+        pytest.param(an_archive(), "location", "https://evil.example/a.zip", id="location"),
+        pytest.param(an_archive(), "subset", (("include", "include"),), id="subset"),
+        pytest.param(a_wheel(), "name", "other", id="wheel's name"),
+        pytest.param(a_wheel(), "version", "12.9", id="wheel's version"),
+        pytest.param(
+            a_wheel(), "filename", "nvcc-12.8-py3-none-manylinux1_aarch64.whl", id="other machine's"
+        ),
+        pytest.param(
+            a_wheel(), "filename", "other-12.8-py3-none-manylinux1_x86_64.whl", id="other's wheel"
+        ),
+        pytest.param(a_debian(), "suite", "trixie", id="suite"),
+        pytest.param(
+            a_debian(),
+            "packages",
+            (DebianPackage("clang-18", "1:18", "amd64", A, 1),),
+            id="without a package that BUILD names",
+        ),
+        pytest.param(
+            a_debian(),
+            "packages",
+            (DebianPackage("clang-19", "1:19", "arm64", A, 1),),
+            id="packages of another architecture",
+        ),
+    ],
+)
+def test_an_edited_lock(now: tuple[Slot, ...], field: str, value: object) -> None:
+    """What pin and BUILD decide isn't the lock's to say."""
+    lock = edited(a_lock(now), **{field: value})
+    (slot,) = now
+    pin = f"its pin {slot.pin_path}" if slot.pin_path else "its declaration"
+    message = (
+        f"{slot.target}: {slot.artifact} for {slot.platform} was edited in {PATH}: its `{field}` is "
+        f"not what {pin} says: run `./pants lock-artifacts`."
+    )
+    assert problems(now, lock) == (Problem(slot.target, message),)
+    with pytest.raises(LockError) as e:
+        find(now, lock, UBUNTU)
+    assert str(e.value) == message
+    # Locking anew is what corrects it.
+    todo = plan(now, lock)
+    assert todo == Plan((), now)
+    assert new_lock(PATH, todo, {slot: an_answer(slot)}) == a_lock(now)
+
+
+def test_what_only_upstream_knows_is_not_judged() -> None:
+    lock = edited(a_lock(an_archive()), sha256=B, size=5)
+    assert problems(an_archive(), lock) == ()
+
+
+def test_an_entry_of_another_kind() -> None:
+    (slot,) = an_archive()
+    entry = replace(a_lock(a_wheel()).rows[0].entry, pin_sha256=slot.pin_sha256)
+    (problem,) = problems((slot,), make_lock(PATH, [Row(slot.address, "any", entry)]))
+    assert "its `kind` is not what its declaration says" in problem.message
+
+
 @pytest.mark.parametrize(
     "now, problem",
     [
@@ -747,8 +824,8 @@ def test_a_host_that_the_target_does_not_serve() -> None:
         ),
         pytest.param(
             a_lock(an_nvidia(ptxas="11.0.1", cudart="12.8.57")),
-            f"{NVIDIA}#ptxas: ptxas 12.8.93 for linux_x86_64 is locked in {PATH} from another state "
-            f"of its pin {NVIDIA_PATH} (then ",
+            f"{NVIDIA}: ptxas 12.8.93 for linux_x86_64 is locked in {PATH} from another state of its "
+            f"pin {NVIDIA_PATH} (then ",
             id="of another pin",
         ),
     ],

@@ -21,6 +21,7 @@ from pants.util.logging import LogLevel
 
 from pants_triton.artifact import declaration_rules, fetch_rules, lock_rules
 from pants_triton.artifact.declaration_rules import ArtifactDeclaration, ArtifactDeclarationRequest
+from pants_triton.artifact.errors import addressed
 from pants_triton.artifact.fetch_rules import (
     FetchedEntry,
     FetchedEntryRequest,
@@ -31,8 +32,9 @@ from pants_triton.artifact.lock import UrlEntry, WheelEntry, shown_size
 from pants_triton.artifact.lock_rules import LocatedArtifact, LocatedArtifactRequest
 from pants_triton.artifact.locking import Found
 from pants_triton.artifact.overlay import lay_over
+from pants_triton.artifact.places import trees_in_one_place
 from pants_triton.artifact.subsystem import ArtifactError, ArtifactSubsystem
-from pants_triton.artifact.target_types import ArtifactPathField, ArtifactSourceField
+from pants_triton.artifact.target_types import ArtifactSourceField
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ async def get_artifact_tree(
         for found in located.found
     )
     errors = [
-        f"{address}: {found.artifact} for {found.platform}: {entry.error}"
+        f"{address}: {found.artifact} for {found.platform}: {addressed(entry.error, address.spec)}"
         for found, entry in zip(located.found, fetched)
         if entry.error
     ]
@@ -182,17 +184,8 @@ async def get_artifact_trees(request: ArtifactTreesRequest) -> ArtifactTrees:
         )
     except ArtifactError as e:
         return ArtifactTrees((), str(e))
-    by_path: dict[str, Address] = {}
-    for tree in trees:
-        for path, other in by_path.items():
-            if f"{tree.path}/".startswith(f"{path}/") or f"{path}/".startswith(f"{tree.path}/"):
-                return ArtifactTrees(
-                    (),
-                    f"{tree.address} and {other} would both be at {tree.path} in the sandbox: set "
-                    f"`{ArtifactPathField.alias}` of one of them.",
-                )
-        by_path[tree.path] = tree.address
-    return ArtifactTrees(trees)
+    problem = trees_in_one_place([(tree.address.spec, tree.path) for tree in trees])
+    return ArtifactTrees((), problem) if problem else ArtifactTrees(trees)
 
 
 def rules():

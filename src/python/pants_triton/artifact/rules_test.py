@@ -280,8 +280,33 @@ def test_a_tree_of_parts_wants_nothing_of_the_lock_itself(rule_runner: RuleRunne
         ),
         pytest.param(
             "target(name='no')\nartifact_tree(name='it', parts=[':no'])",
-            "t:it: its part t:no is no artifact but a `target`. Name targets such as",
+            "t:it: parts: t:no is a target of the type `target`, and no artifact: name targets such as",
             id="a part that is no artifact",
+        ),
+        pytest.param(
+            "artifact_tree(name='it', parts=[':it'])",
+            "t:it: parts: it contains itself (t:it -> t:it): leave one out.",
+            id="a tree of itself",
+        ),
+        pytest.param(
+            "artifact_tree(name='it', parts=[':fine', ':b'])\n"
+            "artifact_tree(name='b', parts=[':fine', ':c'])\n"
+            "artifact_tree(name='c', parts=[':it', ':fine'])",
+            "t:it: parts: it contains itself (t:it -> t:b -> t:c -> t:it): leave one out.",
+            id="a tree of itself by way of others",
+        ),
+        *(
+            pytest.param(
+                f"{target}(name='it', pin='missing.txt'{more})",
+                "t:it: pin: t/missing.txt doesn't exist, or Pants ignores it (.gitignore, "
+                "`[GLOBAL].pants_ignore`): correct the name, or have Pants see the file.",
+                id=f"no pin of {target}",
+            )
+            for target, more in [
+                ("llvm_toolchain", ""),
+                ("nvidia_toolchain", ""),
+                ("archive_artifact", ", url='https://example.com/{pin}.zip'"),
+            ]
         ),
     ],
 )
@@ -316,6 +341,39 @@ def test_a_lock_outside_the_build_root(rule_runner: RuleRunner, tmp_path: Path, 
     set_options(rule_runner, tmp_path, f"--artifact-lock={path}")
     with engine_error(ArtifactOptionError, contains=f"below the build root, but is {path!r}."):
         rule_runner.request(ArtifactLock, [])
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        pytest.param("3rdparty", "must be a file's path, but 3rdparty is a folder.", id="folder"),
+        pytest.param("*.json", "must be one file's path, without wildcards", id="wildcard"),
+        pytest.param(
+            ".hidden/lock.json",
+            "is .hidden/lock.json, which exists, but Pants ignores it",
+            id="ignored",
+        ),
+    ],
+)
+def test_a_lock_that_pants_does_not_see(
+    rule_runner: RuleRunner, tmp_path: Path, path: str, error: str
+) -> None:
+    rule_runner.write_files({"3rdparty/BUILD": "", ".hidden/lock.json": "{}"})
+    set_options(rule_runner, tmp_path, f"--artifact-lock={path}")
+    with engine_error(ArtifactOptionError, contains=f"The option `[artifact].lock` {error}"):
+        rule_runner.request(ArtifactLock, [])
+
+
+def test_a_tree_around_a_tree_of_itself(rule_runner: RuleRunner) -> None:
+    rule_runner.write_files(
+        {
+            "t/BUILD": "artifact_tree(name='it', parts=[':a'])\n"
+            "artifact_tree(name='a', parts=[':b'])\n"
+            "artifact_tree(name='b', parts=[':a'])"
+        }
+    )
+    with engine_error(ArtifactError, contains="t:a: parts: it contains itself (t:a -> t:b -> t:a)"):
+        tree(rule_runner, "t:it")
 
 
 def test_every_artifact_depends_on_the_owner_of_the_lock(
@@ -710,6 +768,20 @@ def test_artifacts_as_files(rule_runner: RuleRunner, tmp_path: Path) -> None:
     assert generated(rule_runner, "t:files") == {"t/a/a": "a", "tools/b/b": "b"}
 
 
+def test_artifact_files_in_one_place(rule_runner: RuleRunner, tmp_path: Path) -> None:
+    urls = [an_archive(tmp_path / f"{name}.tar", {name: name}) for name in ("a", "b")]
+    rule_runner.write_files(
+        {
+            "t/BUILD": f"archive_artifact(name='a', url={urls[0]!r}, path='tools')\n"
+            f"archive_artifact(name='b', url={urls[1]!r}, path='tools')\n"
+            "artifact_files(name='files', artifacts=[':a', ':b'])"
+        }
+    )
+    lock_all(rule_runner)
+    with engine_error(ArtifactError, contains="t:files: t:b and t:a would both be at tools in the"):
+        generated(rule_runner, "t:files")
+
+
 def test_only_artifacts_can_be_artifact_files(rule_runner: RuleRunner) -> None:
     rule_runner.write_files(
         {"t/BUILD": "target(name='no')\nartifact_files(name='files', artifacts=[':no'])"}
@@ -807,10 +879,12 @@ def test_how_downloads_are_done_is_left_for_the_processes_but_is_not_in_them(
     assert "s3cret" not in repr(settings)
     # Nobody answers for the mirror, so the archive is taken from where the lock says.
     tree(rule_runner, "t:it")
+    # Afterwards nothing of it is left.
+    cache = tmp_path / "caches" / CACHE_NAME
+    assert not [path.name for path in cache.iterdir() if path.name.startswith("settings")]
 
-    left = json.loads(
-        (tmp_path / "caches" / CACHE_NAME / f"settings-{os.getpid()}.json").read_text()
-    )
+    with settings.lent():
+        left = json.loads((cache / f"settings-{os.getpid()}.json").read_text())
     assert left["mirrors"] == ["http://127.0.0.1:9/private"]
     assert left["indexes"] == ["https://index.invalid/simple"]
     assert left["credentials"] == {"127.0.0.1:9": "MIRROR_TOKEN"}

@@ -11,7 +11,6 @@ from pants.option.option_types import (
     StrOption,
 )
 from pants.option.subsystem import Subsystem
-from pants.util.docutil import bin_name
 from pants.util.strutil import help_text, softwrap
 
 
@@ -38,8 +37,8 @@ class ArtifactSubsystem(Subsystem):
     lock = StrOption(
         default="3rdparty/artifacts.lock.json",
         help=softwrap(
-            f"""
-            The lock of all artifacts, relative to the build root. `{bin_name()} lock-artifacts`
+            """
+            The lock of all artifacts, relative to the build root. `./pants lock-artifacts`
             makes it; an `artifact_lock` target owns it.
             """
         ),
@@ -125,9 +124,9 @@ class ArtifactPins(Subsystem):
     options_scope = "artifact-pins"
     name = "artifact-pins"
     help = help_text(
-        f"""
+        """
         A linter that compares the lock of artifacts with what BUILD files and pins declare: a pin
-        that moved without its lock is an error. `{bin_name()} lock-artifacts` corrects it.
+        that moved without its lock is an error. `./pants lock-artifacts` corrects it.
         """
     )
 

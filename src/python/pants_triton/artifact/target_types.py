@@ -19,7 +19,6 @@ from pants.engine.target import (
     StringSequenceField,
     Target,
 )
-from pants.util.docutil import bin_name
 from pants.util.strutil import help_text
 
 from pants_triton.artifact.archives import CONDA, NVIDIA_COMPONENTS, REDIST
@@ -27,6 +26,10 @@ from pants_triton.artifact.lock import ANY_PLATFORM
 from pants_triton.artifact.platforms import PANTS_PLATFORMS
 
 _PLATFORMS_HELP = f"{', '.join(f'`{p}`' for p in PANTS_PLATFORMS)} or `{ANY_PLATFORM}`"
+
+
+# What this backend's own files in sandboxes start with.
+_RESERVED = ".pants_triton"
 
 
 # --- fields of all artifacts -----------------------------------------------------------------
@@ -46,6 +49,7 @@ class ArtifactSourceField(ArtifactLintedField):
 
 class ArtifactPinField(ArtifactSourceField):
     alias = "pin"
+    # That a required one is there is told by the rule that reads it: Pants would stop at it.
     expected_num_files: ClassVar[int | range] = range(0, 2)
 
 
@@ -73,6 +77,17 @@ class ArtifactPathField(StringField):
             raise InvalidFieldException(
                 f"The `{cls.alias}` field of {address} must be a relative path without `.` and "
                 f"`..`, such as `tools/llvm`, but is {value!r}."
+            )
+        # Braces are what `{chroot}` in a test's `env` is filled in by.
+        if len(value) > 200 or not value.isprintable() or set(value) & set("{}\\"):
+            raise InvalidFieldException(
+                f"The `{cls.alias}` field of {address} must be at most 200 printable characters "
+                f"without `{{`, `}}` and `\\`, such as `tools/llvm`, but is {value[:200]!r}."
+            )
+        if value.startswith(_RESERVED):
+            raise InvalidFieldException(
+                f"The `{cls.alias}` field of {address} must not start with `{_RESERVED}`, which this "
+                f"backend's own files do, but is {value!r}: name another, such as `tools/llvm`."
             )
         return value
 
@@ -149,7 +164,6 @@ _COMMON = (
 
 class LlvmPinField(ArtifactPinField):
     required = True
-    expected_num_files = 1
     help = help_text(
         """
         Triton's `cmake/llvm-info.json` (since May 2026) or `cmake/llvm-hash.txt` (before), relative
@@ -172,14 +186,14 @@ class LlvmToolchainTarget(Target):
     alias = "llvm_toolchain"
     core_fields = (*_COMMON, LlvmPinField, LlvmStoresField)
     help = help_text(
-        f"""
+        """
         The LLVM that Triton's upstream builds for itself, by Triton's own pin.
 
         The archive is picked as Triton's own set-up does: by operating system, architecture and,
         on Linux, the version of glibc. `[artifact].llvm_system_suffix` picks another, like Triton's
         `TRITON_LLVM_SYSTEM_SUFFIX`.
 
-        Run `{bin_name()} lock-artifacts` when the pin moves.
+        Run `./pants lock-artifacts` when the pin moves.
         """
     )
 
@@ -189,7 +203,6 @@ class LlvmToolchainTarget(Target):
 
 class NvidiaPinField(ArtifactPinField):
     required = True
-    expected_num_files = 1
     help = help_text(
         """
         Triton's `cmake/nvidia-toolchain-version.json` of any generation, relative to the BUILD
@@ -239,14 +252,14 @@ class NvidiaToolchainTarget(Target):
         NvidiaPlatformsField,
     )
     help = help_text(
-        f"""
+        """
         NVIDIA's tools and headers by Triton's own pin, laid out as Triton's `third_party/nvidia/backend`
         wants them: `bin/ptxas`, `include/cuda.h`, `lib/cupti`.
 
         Where NVIDIA's archives can't be reached, a package index has the same parts: see
-        `{bin_name()} help wheel_artifact`.
+        `./pants help wheel_artifact`.
 
-        Run `{bin_name()} lock-artifacts` when the pin moves.
+        Run `./pants lock-artifacts` when the pin moves.
         """
     )
 
@@ -269,7 +282,7 @@ class ArchiveUrlField(StringField):
     help = help_text(
         """
         The archive's `https:`, `http:` or `file:` URL, without credentials (those come from netrc or
-        `[artifact].credentials`). A `.tar` with any usual compression, or a `.zip`. For archives
+        `[artifact].credentials`) and without a query, which the lock would publish as well. A `.tar` with any usual compression, or a `.zip`. For archives
         that differ by platform, use `urls`.
         """
     )
@@ -295,10 +308,10 @@ class ArchiveArtifactTarget(Target):
         ArtifactSubsetField,
     )
     help = help_text(
-        f"""
+        """
         The content of an archive at a URL.
 
-        Its digest is in the lock: run `{bin_name()} lock-artifacts` after a change.
+        Its digest is in the lock: run `./pants lock-artifacts` after a change.
         """
     )
 
@@ -336,13 +349,13 @@ class WheelArtifactTarget(Target):
         ArtifactSubsetField,
     )
     help = help_text(
-        f"""
+        """
         Files out of a wheel that the package indexes of `[python-repos].indexes` serve.
 
         NVIDIA publishes its tools as wheels too, which is how they are had where only a package
         index can be reached. Nothing is installed: the wheel is an archive like another.
 
-        Its digest is in the lock: run `{bin_name()} lock-artifacts` after a change.
+        Its digest is in the lock: run `./pants lock-artifacts` after a change.
         """
     )
 
@@ -395,13 +408,13 @@ class DebianArtifactTarget(Target):
         ArtifactSubsetField,
     )
     help = help_text(
-        f"""
+        """
         Debian packages and all that they depend on, unpacked into one tree: a sysroot, a compiler.
 
         They are fetched with apt from the mirror in the host's own apt sources (or
         `[artifact].debian_mirror`), without root, without installing anything, and with Debian's
         signatures checked; their exact versions and digests are in the lock: run
-        `{bin_name()} lock-artifacts` after a change.
+        `./pants lock-artifacts` after a change.
 
         In the tree, `.libraries` has links to all shared libraries but libc's own, to be named in
         `LD_LIBRARY_PATH` when its programs are run.
@@ -485,8 +498,8 @@ class ArtifactLockSourceField(ArtifactLintedField):
     expected_num_files: ClassVar[int | range] = range(0, 2)
     uses_source_roots = False
     help = help_text(
-        f"""
-        The lock's file, which `[artifact].lock` names as well. `{bin_name()} lock-artifacts` makes
+        """
+        The lock's file, which `[artifact].lock` names as well. `./pants lock-artifacts` makes
         it.
         """
     )

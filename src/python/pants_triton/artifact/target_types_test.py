@@ -118,6 +118,25 @@ def test_bad_path(path: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        pytest.param("tools/{chroot}", "must be at most 200 printable characters", id="braces"),
+        pytest.param("tools\\llvm", "must be at most 200 printable characters", id="backslash"),
+        pytest.param("tools/a\nb", "must be at most 200 printable characters", id="control"),
+        pytest.param("a" * 201, "must be at most 200 printable characters", id="long"),
+        pytest.param(
+            ".pants_triton_fetch", "must not start with `.pants_triton`", id="the backend's own"
+        ),
+    ],
+)
+def test_a_path_that_nothing_can_be_at(path: str, problem: str) -> None:
+    with pytest.raises(InvalidFieldException) as error:
+        ArtifactPathField(path, ADDRESS)
+    assert str(error.value).startswith(f"The `path` field of 3rdparty/llvm:tree {problem}")
+    assert "\n" not in str(error.value)
+
+
 # --- subset ----------------------------------------------------------------------------------
 
 

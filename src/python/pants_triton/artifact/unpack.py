@@ -593,6 +593,21 @@ def _archive_kind(archive: BinaryIO, name: str) -> str:
     return ""
 
 
+def no_archive(file: BinaryIO, name: str) -> str:
+    """Why the file, at whose start `file` is, can't be unpacked as its name promises; "" if it seems
+    that it can. A page of HTML is taken for a file only if it is named so."""
+    start = file.read(512).lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    file.seek(0)
+    is_page = start.startswith((b"<!doctype html", b"<html"))
+    if is_page and not name.lower().endswith((".html", ".htm")):
+        return "it is a page of HTML"
+    try:
+        _archive_kind(file, name)
+    except _Hostile as e:
+        return str(e)
+    return ""
+
+
 @contextlib.contextmanager
 def _decompressed(file: BinaryIO, kind: str, limits: Limits) -> Iterator[_Bounded]:
     if kind == "zst":

@@ -18,7 +18,7 @@ import pytest
 
 from pants_triton.artifact import unpack
 from pants_triton.artifact.errors import EXIT_THIS_HOST, EXIT_UNUSABLE, FetchError
-from pants_triton.artifact.unpack import TIME, Limits, Tree, plain_deb, staged
+from pants_triton.artifact.unpack import TIME, Limits, Tree, no_archive, plain_deb, staged
 
 LIMITS = Limits(max_bytes=1 << 30, max_members=1000, max_ratio=200.0)
 
@@ -489,6 +489,22 @@ def test_damaged_archives(tmp_path: Path, content: bytes, name: str, text: str) 
     if "zstd" in text and shutil.which("zstd") is None:
         pytest.skip("the program zstd isn't there")
     assert text in refusal(tmp_path, content, name=name)
+
+
+@pytest.mark.parametrize(
+    "content, name, problem",
+    [
+        pytest.param(tar(*MEMBERS), "x.tar.gz", "", id="archive"),
+        pytest.param(b"text", "x.h", "", id="file"),
+        pytest.param(b"<html></html>", "x.html", "", id="page that is named so"),
+        pytest.param(b"\n<!DOCTYPE html>", "x.tar.gz", "it is a page of HTML", id="page"),
+        pytest.param(b"<html>", "download", "it is a page of HTML", id="page of any name"),
+        pytest.param(b"404", "x.tgz", "it is no tar archive, though its name says so", id="text"),
+    ],
+)
+def test_no_archive(content: bytes, name: str, problem: str) -> None:
+    file = io.BytesIO(content)
+    assert no_archive(file, name) == problem
 
 
 @pytest.mark.parametrize("seed", range(8))

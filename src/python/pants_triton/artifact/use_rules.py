@@ -24,6 +24,7 @@ from pants.engine.unions import UnionRule
 from pants.util.logging import LogLevel
 
 from pants_triton.artifact.links import links_to_own_parents
+from pants_triton.artifact.places import trees_in_one_place
 from pants_triton.artifact.rules import (
     ArtifactTree,
     ArtifactTreeRequest,
@@ -80,6 +81,9 @@ async def generate_artifact_files(request: GenerateArtifactFilesRequest) -> Gene
         if not part.has_field(ArtifactSourceField):
             raise ArtifactError(f"{target.address}: {part.address} is no artifact.")
     trees = await MultiGet(Get(ArtifactTree, ArtifactTreeRequest(part.address)) for part in parts)
+    problem = trees_in_one_place([(tree.address.spec, tree.path) for tree in trees])
+    if problem:
+        raise ArtifactError(f"{target.address}: {problem}")
     entries = await MultiGet(Get(DigestEntries, Digest, tree.digest) for tree in trees)
     for tree, tree_entries in zip(trees, entries):
         links = {e.path: e.target for e in tree_entries if isinstance(e, SymlinkEntry)}

@@ -7,7 +7,7 @@ from typing import Any, Iterator
 import pytest
 
 from pants_triton.artifact import misbehaving
-from pants_triton.artifact.errors import EXIT_UNREACHABLE, EXIT_WRONG_BYTES, FetchError
+from pants_triton.artifact.errors import EXIT_UNREACHABLE, EXIT_WRONG_BYTES, TARGET, FetchError
 from pants_triton.artifact.misbehaving import Server
 from pants_triton.artifact.settings import Settings
 from pants_triton.artifact.wheel_index import IndexFile, list_wheels, locate, parse_page
@@ -144,7 +144,7 @@ def test_other_bytes_under_the_same_name(server: Server) -> None:
     with pytest.raises(FetchError) as e:
         locate(NAME, X64, B, quick(index), quiet)
     assert f"has it with sha256 {A}, but locked is {B}" in str(e.value)
-    assert "`./pants lock-artifacts`" in str(e.value)
+    assert f"`./pants lock-artifacts --refresh {TARGET}`" in str(e.value)
     assert e.value.exit_code == EXIT_WRONG_BYTES
 
 
