@@ -8,16 +8,31 @@ from pants_triton.artifact import run_rules as artifact_run_rules
 from pants_triton.artifact import use_rules as artifact_use_rules
 from pants_triton.artifact.target_types import ARTIFACT_TARGET_TYPES
 from pants_triton.hardware import rules as hardware_rules
+from pants_triton.native import rules as native_rules
+from pants_triton.native import use_rules as native_use_rules
+from pants_triton.native.target_types import NATIVE_TARGET_TYPES
+from pants_triton.package import inference_rules as package_inference_rules
+from pants_triton.package import rules as package_rules
+from pants_triton.package.target_types import TritonPackageTarget
 from pants_triton.program import rules as program_rules
+from pants_triton.testing import gtest_rules as testing_gtest_rules
 from pants_triton.testing import lint_rules as testing_lint_rules
 from pants_triton.testing import rules as testing_rules
 from pants_triton.testing import summary_rules as testing_summary_rules
 from pants_triton.testing import target_rules as testing_target_rules
+from pants_triton.testing.gtest_target_types import GTestTestsTarget
 from pants_triton.testing.target_types import TritonTestsGeneratorTarget, TritonTestTarget
 
 
 def target_types():
-    return [*ARTIFACT_TARGET_TYPES, TritonTestTarget, TritonTestsGeneratorTarget]
+    return [
+        *ARTIFACT_TARGET_TYPES,
+        *NATIVE_TARGET_TYPES,
+        GTestTestsTarget,
+        TritonPackageTarget,
+        TritonTestTarget,
+        TritonTestsGeneratorTarget,
+    ]
 
 
 def rules():
@@ -29,8 +44,13 @@ def rules():
         *artifact_run_rules.rules(),
         *artifact_use_rules.rules(),
         *hardware_rules.rules(),
+        *native_rules.rules(),
+        *native_use_rules.rules(),
+        *package_rules.rules(),
+        *package_inference_rules.rules(),
         *program_rules.rules(),
         *testing_rules.rules(),
+        *testing_gtest_rules.rules(),
         *testing_lint_rules.rules(),
         *testing_summary_rules.rules(),
         *testing_target_rules.rules(),

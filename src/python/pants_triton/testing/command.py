@@ -55,10 +55,12 @@ def process_environment(
     hardware: str,
     fingerprint: str,
     target_env: Mapping[str, str],
+    sys_path: Sequence[str] = (),
 ) -> dict[str, str]:
     """The environment of a test process.
 
     :param environment: the one that Pants made, with `extra_env_vars`.
+    :param sys_path: folders of the sandbox to import from, behind the sources.
     :param fingerprint: empty where results depend on no device. Here it becomes part of the key.
     :param target_env: the target's `env`, which wins.
     """
@@ -74,6 +76,9 @@ def process_environment(
         ours["PANTS_TRITON_FINGERPRINT"] = fingerprint
     if not needs_lease(hardware):
         ours.update(_NO_DEVICES)
+    if sys_path:
+        roots = environment.get("PEX_EXTRA_SYS_PATH", "")
+        ours["PEX_EXTRA_SYS_PATH"] = ":".join([*filter(None, [roots]), *sys_path])
     return {**environment, **ours, **target_env}
 
 

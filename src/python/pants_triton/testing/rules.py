@@ -49,6 +49,7 @@ from pants.engine.fs import (
     EMPTY_FILE_DIGEST,
     CreateDigest,
     Digest,
+    DigestEntries,
     DigestSubset,
     Directory,
     FileContent,
@@ -72,6 +73,7 @@ from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 from pants.vcs.changed import ChangedOptions
 
+from pants_triton.artifact.places import tree_among_files, trees_in_one_place
 from pants_triton.artifact.rules import ArtifactTrees, ArtifactTreesRequest
 from pants_triton.hardware.device import Host
 from pants_triton.hardware.requirement import Requirement, parse_requirement
@@ -83,6 +85,8 @@ from pants_triton.hardware.target_types import (
     ExclusiveDeviceField,
     HardwareField,
 )
+from pants_triton.native.rules import BuiltOutputs, BuiltOutputsRequest
+from pants_triton.package.rules import AssembledPackages, AssembledPackagesRequest
 from pants_triton.testing.command import (
     HOME,
     leased,
@@ -385,11 +389,15 @@ async def set_up_triton_tests(
 ) -> TritonTestSetup:
     metadata = request.metadata
     assert isinstance(metadata.plan, Runnable), "only tests that can run here are set up"
-    artifacts = await Get(
-        ArtifactTrees, ArtifactTreesRequest(tuple(fs.address for fs in request.field_sets))
+    addresses = tuple(field_set.address for field_set in request.field_sets)
+    artifacts, outputs, packages = await MultiGet(
+        Get(ArtifactTrees, ArtifactTreesRequest(addresses)),
+        Get(BuiltOutputs, BuiltOutputsRequest(addresses)),
+        Get(AssembledPackages, AssembledPackagesRequest(addresses)),
     )
-    if artifacts.error:
-        raise TritonTestSetupError(artifacts.error)
+    error = artifacts.error or outputs.error or packages.error
+    if error:
+        raise TritonTestSetupError(error)
     setup, home = await MultiGet(
         Get(
             TestSetup,
@@ -407,6 +415,18 @@ async def set_up_triton_tests(
     hardware = metadata.requirement.hardware
     fingerprint = metadata.plan.fingerprint
     process = setup.process
+    trees = [
+        *((tree.address.spec, tree.path) for tree in artifacts.trees),
+        *((output.address.spec, output.path) for output in outputs.outputs),
+        *((package.address.spec, package.path) for package in packages.packages),
+    ]
+    if trees:
+        # The sandbox couldn't be made, and with that not only this test would fail.
+        entries = await Get(DigestEntries, Digest, process.input_digest)
+        paths = [*(entry.path for entry in entries), *process.immutable_input_digests]
+        problem = trees_in_one_place(trees) or tree_among_files(trees, paths)
+        if problem:
+            raise TritonTestSetupError(problem)
     process = dataclasses.replace(
         process,
         argv=with_target_args(
@@ -423,11 +443,17 @@ async def set_up_triton_tests(
                 hardware=hardware,
                 fingerprint=fingerprint,
                 target_env=metadata.env,
+                sys_path=[package.path for package in packages.packages],
             )
         ),
         input_digest=await Get(Digest, MergeDigests((process.input_digest, home))),
         immutable_input_digests=FrozenDict(
-            {**process.immutable_input_digests, **artifacts.immutable_input_digests}
+            {
+                **process.immutable_input_digests,
+                **artifacts.immutable_input_digests,
+                **outputs.immutable_input_digests,
+                **packages.immutable_input_digests,
+            }
         ),
         concurrency_available=0 if request.is_debug else metadata.workers,
     )

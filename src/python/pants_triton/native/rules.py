@@ -1,0 +1,771 @@
+"""How the engine builds a CMake project: configured once, then an edge a process."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+import re
+from dataclasses import dataclass, field
+from typing import Mapping
+
+from pants.engine.addresses import Address, Addresses, UnparsedAddressInputs
+from pants.engine.engine_aware import EngineAwareParameter
+from pants.engine.fs import (
+    EMPTY_DIGEST,
+    CreateDigest,
+    Digest,
+    DigestContents,
+    DigestEntries,
+    DigestSubset,
+    Directory,
+    FileContent,
+    FileEntry,
+    MergeDigests,
+    PathGlobs,
+    RemovePrefix,
+    Snapshot,
+    SymlinkEntry,
+)
+from pants.engine.process import FallibleProcessResult, Process
+from pants.engine.rules import Get, MultiGet, collect_rules, rule
+from pants.engine.target import (
+    HydratedSources,
+    HydrateSourcesRequest,
+    TransitiveTargets,
+    TransitiveTargetsRequest,
+    WrappedTarget,
+    WrappedTargetRequest,
+)
+from pants.util.frozendict import FrozenDict
+from pants.util.logging import LogLevel
+
+from pants_triton.artifact.fetch_rules import HOST_CACHE, FetchSettings, start_script
+from pants_triton.artifact.rules import ArtifactTrees, ArtifactTreesRequest
+from pants_triton.native.configure import PROGRAM_MODULES
+from pants_triton.native.edges import (
+    Step,
+    declared_inputs,
+    make_step,
+    may_read,
+    named_paths,
+    run_time_files,
+    shell_script,
+    shown_command,
+)
+from pants_triton.native.includes import Resolver, Scans
+from pants_triton.native.layout import (
+    BUILD,
+    ROOT_TOKEN,
+    Toolchain,
+    below,
+    find_toolchain,
+    in_root,
+    leaf_folders,
+    toolchain_file,
+)
+from pants_triton.native.manifest import Manifest, ManifestError, read_manifest
+from pants_triton.native.subsystem import NativeError, NativeSubsystem
+from pants_triton.native.target_types import (
+    CMakeCacheField,
+    CMakeConfigureSourcesField,
+    CMakeEnvField,
+    CMakeOutputOutputsField,
+    CMakeOutputPathField,
+    CMakeOutputProjectField,
+    CMakeOutputSourceField,
+    CMakeProjectSourcesField,
+)
+from pants_triton.program.rules import Program, ProgramRequest
+
+logger = logging.getLogger(__name__)
+
+_PROGRAM = ".pants_triton_configure"
+_TOOLCHAIN_FILE = "_toolchain.cmake"
+_RECORD = "_configure.json"
+
+# A remote cache is asked this long before an edge is run here: else a quick compile would win over
+# the hit, and a slow one be started for nothing.
+_SPECULATION_DELAY_MS = 2_000
+
+_HEADER = re.compile(r"\.(?:h|hh|hpp|hxx|inc|inl|ipp|def|td|cuh|H)$")
+
+# Scans of sources, by content: what didn't change is not scanned again while a daemon lives.
+_SCANS = Scans()
+
+
+# --- what a project is built with --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ProjectToolsRequest(EngineAwareParameter):
+    """Asks for the artifacts that a project is built with."""
+
+    address: Address
+
+    def debug_hint(self) -> str:
+        return self.address.spec
+
+
+@dataclass(frozen=True)
+class ProjectTools:
+    """The artifacts' trees by their paths, the compiler among them, and where CMake is."""
+
+    trees: FrozenDict[str, Digest]
+    toolchain: Toolchain
+    cmake: str
+
+    @property
+    def runtime_trees(self) -> FrozenDict[str, Digest]:
+        """What has the libraries that built programs run with."""
+        return FrozenDict({self.toolchain.path: self.trees[self.toolchain.path]})
+
+
+@rule(desc="Find the tools of a project", level=LogLevel.DEBUG)
+async def find_project_tools(request: ProjectToolsRequest, native: NativeSubsystem) -> ProjectTools:
+    (toolchain, cmake) = await MultiGet(
+        Get(
+            Addresses,
+            UnparsedAddressInputs(
+                (spec,), owning_address=None, description_of_origin=f"the option `[native].{name}`"
+            ),
+        )
+        for name, spec in (("toolchain", native.toolchain), ("cmake", native.cmake))
+    )
+    artifacts, toolchain_trees, cmake_trees = await MultiGet(
+        Get(ArtifactTrees, ArtifactTreesRequest((request.address, *toolchain, *cmake))),
+        Get(ArtifactTrees, ArtifactTreesRequest(tuple(toolchain))),
+        Get(ArtifactTrees, ArtifactTreesRequest(tuple(cmake))),
+    )
+    if artifacts.error:
+        raise NativeError(f"{request.address} needs an artifact: {artifacts.error}")
+    for name, found in (("toolchain", toolchain_trees), ("cmake", cmake_trees)):
+        if len(found.trees) != 1:
+            raise NativeError(
+                f"The option `[native].{name}` must name one artifact, such as `llvm_toolchain` or "
+                f"`artifact_tree`."
+            )
+    tree = toolchain_trees.trees[0]
+    entries = await Get(DigestEntries, Digest, tree.digest)
+    found_toolchain = find_toolchain(tree.path, (entry.path for entry in entries))
+    if found_toolchain is None:
+        raise NativeError(
+            f"{tree.address}, which the option `[native].toolchain` names, has no `bin/clang++`. "
+            "Name an artifact that has clang and lld."
+        )
+    return ProjectTools(
+        artifacts.immutable_input_digests, found_toolchain, cmake_trees.trees[0].path
+    )
+
+
+# --- configured --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ConfiguredProjectRequest(EngineAwareParameter):
+    """Asks for a project's build folder as CMake makes it."""
+
+    address: Address
+
+    def debug_hint(self) -> str:
+        return self.address.spec
+
+
+@dataclass(frozen=True)
+class ConfiguredProject:
+    """What CMake wrote.
+
+    :param digest: with BUILD in it; ROOT_TOKEN stands for the sandbox's root.
+    :param with_token: files that have it, relative to BUILD.
+    """
+
+    digest: Digest
+    with_token: tuple[str, ...]
+    env: FrozenDict[str, str]
+
+
+@dataclass(frozen=True)
+class ProjectSources:
+    """All sources of a project, and those of them that configuring reads."""
+
+    snapshot: Snapshot
+    configure: Snapshot
+
+
+@dataclass(frozen=True)
+class ProjectSourcesRequest(EngineAwareParameter):
+    address: Address
+
+    def debug_hint(self) -> str:
+        return self.address.spec
+
+
+@rule
+async def find_project_sources(request: ProjectSourcesRequest) -> ProjectSources:
+    wrapped = await Get(WrappedTarget, WrappedTargetRequest(request.address, "<infallible>"))
+    target = wrapped.target
+    if not target.has_field(CMakeProjectSourcesField):
+        raise NativeError(f"{request.address} is no `cmake_project` but a `{target.alias}`.")
+    sources = await Get(HydratedSources, HydrateSourcesRequest(target[CMakeProjectSourcesField]))
+    prefix = f"{request.address.spec_path}/" if request.address.spec_path else ""
+    globs = [f"{prefix}{glob}" for glob in target[CMakeConfigureSourcesField].value]
+    configure = await Get(Snapshot, DigestSubset(sources.snapshot.digest, PathGlobs(globs)))
+    return ProjectSources(sources.snapshot, configure)
+
+
+@rule(desc="Configure a project with CMake", level=LogLevel.DEBUG)
+async def configure_project(
+    request: ConfiguredProjectRequest, settings: FetchSettings
+) -> ConfiguredProject:
+    assert __package__ is not None
+    address = request.address
+    wrapped, tools, sources, program = await MultiGet(
+        Get(WrappedTarget, WrappedTargetRequest(address, "<infallible>")),
+        Get(ProjectTools, ProjectToolsRequest(address)),
+        Get(ProjectSources, ProjectSourcesRequest(address)),
+        Get(Program, ProgramRequest(__package__, PROGRAM_MODULES, main="configure")),
+    )
+    target = wrapped.target
+    lists = f"{address.spec_path}/CMakeLists.txt".lstrip("/")
+    if lists not in sources.configure.files:
+        raise NativeError(
+            f"{address}: there is no {lists} among its `{CMakeProjectSourcesField.alias}`: declare "
+            "the project in the folder of its root `CMakeLists.txt`."
+        )
+    # Editing what configuring doesn't read must not configure anew: it sees that the file is there.
+    stand_ins = sorted(set(sources.snapshot.files) - set(sources.configure.files))
+    start, added = await MultiGet(
+        Get(
+            Digest,
+            CreateDigest([FileContent("run.sh", start_script(_PROGRAM).encode())]),
+        ),
+        Get(
+            Digest,
+            CreateDigest(
+                [
+                    *(FileContent(path, b"") for path in stand_ins),
+                    FileContent(
+                        _TOOLCHAIN_FILE,
+                        toolchain_file(tools.toolchain, ROOT_TOKEN, tools.trees).encode(),
+                    ),
+                ]
+            ),
+        ),
+    )
+    program_digest, input_digest = await MultiGet(
+        Get(Digest, MergeDigests((program.digest, start))),
+        Get(Digest, MergeDigests((sources.configure.digest, added))),
+    )
+    env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+    if tools.toolchain.library_path:
+        env["LD_LIBRARY_PATH"] = tools.toolchain.library_path
+    env.update(target[CMakeEnvField].value or {})
+    settings.leave()
+    result = await Get(
+        FallibleProcessResult,
+        Process(
+            argv=(
+                "/bin/sh",
+                f"{_PROGRAM}/run.sh",
+                f"--project={address.spec_path}",
+                f"--cmake={tools.cmake}",
+                f"--toolchain-file={_TOOLCHAIN_FILE}",
+                *(f"--tree={path}" for path in sorted(tools.trees)),
+                f"--record={_RECORD}",
+                "--",
+                *(f"-D{k}={v}" for k, v in sorted((target[CMakeCacheField].value or {}).items())),
+            ),
+            env=env,
+            input_digest=input_digest,
+            immutable_input_digests={**tools.trees, _PROGRAM: program_digest},
+            append_only_caches=HOST_CACHE,
+            output_directories=(BUILD,),
+            output_files=(_RECORD,),
+            description=f"Configure {address} with CMake",
+            remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS,
+        ),
+    )
+    output = result.stderr.decode("utf-8", "replace").rstrip()
+    if result.exit_code != 0:
+        raise NativeError(f"{address} can't be configured:\n{output}")
+    record_digest, digest = await MultiGet(
+        Get(Digest, DigestSubset(result.output_digest, PathGlobs([_RECORD]))),
+        Get(Digest, DigestSubset(result.output_digest, PathGlobs([f"{BUILD}/**"]))),
+    )
+    (content,) = await Get(DigestContents, Digest, record_digest)
+    record = json.loads(content.content)
+    _refuse_unseen(address, [path for path in stand_ins if below(path, record["reads"])])
+    if record["network"]:
+        logger.warning(
+            f"{address} was configured with the network at hand, because this host doesn't let "
+            "users cut it off (`unshare --net`): whether it needs it can't be told here."
+        )
+    return ConfiguredProject(digest, tuple(record["with_token"]), FrozenDict(env))
+
+
+# --- the project as a graph --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NativeProjectRequest(EngineAwareParameter):
+    """Asks for a project, ready to run its edges."""
+
+    address: Address
+
+    def debug_hint(self) -> str:
+        return self.address.spec
+
+
+@dataclass(frozen=True)
+class NativeProject:
+    """A project in one state of its files.
+
+    :param entries: all files that no edge makes, by their paths below the sandbox's root.
+    :param texts: the content of the files that CMake wrote, by the same paths.
+    :param generated: the content of what edges made, as far as others include it.
+    :param numbers: of each edge that isn't phony, by index, counted as ninja counts them.
+    """
+
+    address: Address
+    sources: Digest
+    configured: ConfiguredProject
+    trees: FrozenDict[str, Digest]
+    manifest: Manifest = field(compare=False, repr=False)
+    entries: Mapping[str, FileEntry | SymlinkEntry] = field(compare=False, repr=False)
+    texts: Mapping[str, bytes] = field(compare=False, repr=False)
+    resolver: Resolver = field(compare=False, repr=False)
+    generated: dict[str, bytes] = field(compare=False, repr=False)
+    makers: Mapping[str, int] = field(compare=False, repr=False)
+    numbers: Mapping[int, int] = field(compare=False, repr=False)
+
+
+@rule(desc="Read a project's ninja manifest", level=LogLevel.DEBUG)
+async def read_project(request: NativeProjectRequest) -> NativeProject:
+    address = request.address
+    configured, sources, tools = await MultiGet(
+        Get(ConfiguredProject, ConfiguredProjectRequest(address)),
+        Get(ProjectSources, ProjectSourcesRequest(address)),
+        Get(ProjectTools, ProjectToolsRequest(address)),
+    )
+    contents, source_entries, configured_contents, configured_entries = await MultiGet(
+        Get(DigestContents, Digest, sources.snapshot.digest),
+        Get(DigestEntries, Digest, sources.snapshot.digest),
+        Get(DigestContents, Digest, configured.digest),
+        Get(DigestEntries, Digest, configured.digest),
+    )
+    known = {file.path: file.content for file in (*contents, *configured_contents)}
+
+    def manifest_text(name: str) -> str:
+        return known[f"{BUILD}/{name}"].decode("utf-8", "surrogateescape")
+
+    try:
+        manifest = read_manifest(manifest_text)
+    except ManifestError as e:
+        raise NativeError(f"{address}: {e}") from None
+    _check_configure_sources(address, manifest, sources)
+    makers = {
+        path: index
+        for index, edge in enumerate(manifest.edges)
+        # The edge that would configure anew: that has been done.
+        if not edge.is_phony and not edge.generator
+        for path in (in_root(output) for output in edge.all_outputs)
+        if path is not None
+    }
+    entries = {
+        entry.path: entry
+        for entry in (*source_entries, *configured_entries)
+        if isinstance(entry, (FileEntry, SymlinkEntry))
+    }
+    generated: dict[str, bytes] = {}
+    resolver = Resolver(
+        (*entries, *makers),
+        lambda path: known.get(path, generated.get(path)),
+        outside=tools.trees,
+        roots=(ROOT_TOKEN,),
+        scans=_SCANS,
+    )
+    indices = {id(edge): index for index, edge in enumerate(manifest.edges)}
+    ordered = [edge for edge in manifest.edges_for(manifest.default_targets) if not edge.is_phony]
+    numbers = {indices[id(edge)]: number for number, edge in enumerate(ordered, start=1)}
+    return NativeProject(
+        address,
+        sources.snapshot.digest,
+        configured,
+        tools.trees,
+        manifest,
+        entries,
+        {file.path: file.content for file in configured_contents},
+        resolver,
+        generated,
+        makers,
+        numbers,
+    )
+
+
+def _check_configure_sources(address: Address, manifest: Manifest, sources: ProjectSources) -> None:
+    # CMake writes down all that it read, as what its own edge depends on.
+    edge = manifest.edge_of("build.ninja")
+    inputs = edge.all_inputs if edge is not None else ()
+    read = {path for path in map(in_root, inputs) if path is not None}
+    _refuse_unseen(
+        address, sorted((read & set(sources.snapshot.files)) - set(sources.configure.files))
+    )
+
+
+def _refuse_unseen(address: Address, unseen: list[str]) -> None:
+    if unseen:
+        raise NativeError(
+            f"{address}: configuring reads {', '.join(unseen)}, which it saw as an empty file. Add "
+            f"it to `{CMakeConfigureSourcesField.alias}`."
+        )
+
+
+# --- edges -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EdgeRequest(EngineAwareParameter):
+    """Asks for what one edge of a project makes."""
+
+    project: Address
+    index: int
+
+    def debug_hint(self) -> str:
+        return f"{self.project} edge {self.index}"
+
+
+@dataclass(frozen=True)
+class EdgeFailure:
+    """An edge whose command failed: what it was doing, and all that a person needs to see."""
+
+    description: str
+    message: str
+
+
+@dataclass(frozen=True)
+class EdgeResult:
+    """What an edge made, by paths below the sandbox's root; or the failures that are in the way,
+    its own or those of the edges that it needs."""
+
+    digest: Digest
+    failures: tuple[EdgeFailure, ...] = ()
+
+
+def _failures(results: tuple[EdgeResult, ...]) -> tuple[EdgeFailure, ...]:
+    return tuple(dict.fromkeys(failure for result in results for failure in result.failures))
+
+
+# The engine finds the `Get`s of helpers only where they stand above the rules that call them.
+
+
+async def _included_inputs(
+    project: NativeProject, step: Step
+) -> tuple[set[str], set[str], dict[int, EdgeResult]]:
+    """The files and folders that a compile or TableGen run may open, and the edges that make those
+    which are generated, run as far as that takes."""
+    built: dict[int, EdgeResult] = {}
+    files: set[str] = set()
+    folders: set[str] = set()
+    while True:
+        if step.compile is not None:
+            closure = project.resolver.compile_closure(step.compile.source, step.compile.search)
+        else:
+            assert step.tablegen is not None
+            closure = project.resolver.tablegen_closure(step.tablegen.source, step.tablegen.search)
+        files, folders = set(closure.files), set(closure.folders)
+        if closure.unknown:
+            # Nobody knows what is included: rather too much than too little.
+            files.update(path for path in project.entries if _HEADER.search(path))
+            files.update(path for path in project.makers if _HEADER.search(path))
+        needed = {project.makers[path] for path in files if path in project.makers}
+        todo = sorted(needed - set(built))
+        if not todo:
+            return files, folders, built
+        results = await MultiGet(
+            Get(EdgeResult, EdgeRequest(project.address, index)) for index in todo
+        )
+        built.update(zip(todo, results))
+        if _failures(results):
+            return files, folders, built
+        contents = await MultiGet(Get(DigestContents, Digest, result.digest) for result in results)
+        for each in contents:
+            project.generated.update({file.path: file.content for file in each})
+
+
+async def _declared(
+    project: NativeProject, index: int, step: Step
+) -> tuple[set[str], dict[int, EdgeResult]]:
+    """The files that the manifest names as inputs of an edge which isn't understood further."""
+    edge = project.manifest.edges[index]
+    is_link = "LINKER" in edge.rule or "LIBRARY" in edge.rule
+    files = set(declared_inputs(project.manifest, edge, order_only=not is_link))
+    if not is_link:
+        # A custom command may read what its words name, and all in the folders that they name.
+        for path in named_paths(step.command):
+            if path in project.entries or path in project.makers:
+                files.add(path)
+            elif path not in ("", BUILD):
+                files.update(e for e in project.entries if e.startswith(f"{path}/"))
+        files.update(
+            path
+            for path in project.entries
+            if path.startswith(f"{BUILD}/") and may_read(step.command, path)
+        )
+    files -= set(step.outputs)
+    needed = sorted({project.makers[path] for path in files if path in project.makers} - {index})
+    results = await MultiGet(
+        Get(EdgeResult, EdgeRequest(project.address, index)) for index in needed
+    )
+    return files, dict(zip(needed, results))
+
+
+async def _declared_of_understood(
+    project: NativeProject, index: int
+) -> tuple[set[str], dict[int, EdgeResult]]:
+    """Inputs beyond what is included: an object may depend on a file that its command names."""
+    edge = project.manifest.edges[index]
+    files = set(declared_inputs(project.manifest, edge, order_only=False))
+    needed = sorted({project.makers[path] for path in files if path in project.makers} - {index})
+    results = await MultiGet(
+        Get(EdgeResult, EdgeRequest(project.address, index)) for index in needed
+    )
+    return files, dict(zip(needed, results))
+
+
+@rule
+async def run_edge(request: EdgeRequest) -> EdgeResult:
+    project = await Get(NativeProject, NativeProjectRequest(request.project))
+    edge = project.manifest.edges[request.index]
+    step = make_step(edge)
+    folders: set[str] = set()
+    if step.compile is not None or step.tablegen is not None:
+        files, folders, built = await _included_inputs(project, step)
+        also, more = await _declared_of_understood(project, request.index)
+        files |= also
+        built = {**more, **built}
+    else:
+        files, built = await _declared(project, request.index, step)
+    results = tuple(built.values())
+    failures = _failures(results)
+    if failures:
+        return EdgeResult(results[0].digest, failures)
+
+    # Unity files, scripts and the like name others by the sandbox's path.
+    expand = [path for path in project.configured.with_token if f"{BUILD}/{path}" in files]
+    missing = sorted(
+        file
+        for file in files
+        if file not in project.entries
+        and file not in project.makers
+        and not below(file, project.trees)
+    )
+    entries = [project.entries[path] for path in files if path in project.entries]
+    made_folders = {BUILD, *step.folders, *folders}
+    leaves = leaf_folders(made_folders, [entry.path for entry in entries])
+    own = await Get(Digest, CreateDigest([*entries, *(Directory(path) for path in leaves)]))
+    input_digest = await Get(Digest, MergeDigests((own, *(result.digest for result in results))))
+    number = project.numbers.get(request.index)
+    count = f"[{number}/{len(project.numbers)}] " if number else ""
+    result = await Get(
+        FallibleProcessResult,
+        Process(
+            argv=shell_script(step, expand),
+            env=project.configured.env,
+            input_digest=input_digest,
+            immutable_input_digests=project.trees,
+            output_files=step.outputs,
+            description=f"{count}{step.description}",
+            remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS,
+        ),
+    )
+    if result.exit_code == 0:
+        return EdgeResult(result.output_digest)
+    output = _without_sandbox((result.stdout + b"\n" + result.stderr).decode("utf-8", "replace"))
+    hint = f"\nThese inputs are nowhere: {', '.join(missing)}." if missing else ""
+    return EdgeResult(
+        result.output_digest,
+        (
+            EdgeFailure(
+                step.description,
+                f"{output.strip()}{hint}\n"
+                f"To repeat it in a sandbox that `--keep-sandboxes=on_failure` keeps:\n"
+                f"  {shown_command(step, project.configured.env.items())}",
+            ),
+        ),
+    )
+
+
+def _without_sandbox(text: str) -> str:
+    return re.sub(r"/[^\s:'\"]*/pants-sandbox-[A-Za-z0-9]+/(?:_build/\.\./)?", "", text)
+
+
+# --- outputs -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BuiltFilesRequest:
+    """Asks for files that edges of a project make.
+
+    :param files: below the sandbox's root.
+    """
+
+    project: Address
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BuiltFiles:
+    """The files, by their paths in BUILD, and the project's shared libraries that they run with; or
+    all that failed on the way, for people."""
+
+    digest: Digest
+    error: str = ""
+
+
+@rule(desc="Build files of a project", level=LogLevel.DEBUG)
+async def build_files(request: BuiltFilesRequest) -> BuiltFiles:
+    project = await Get(NativeProject, NativeProjectRequest(request.project))
+    wanted = run_time_files(project.manifest, project.makers, request.files)
+    results = await MultiGet(
+        Get(EdgeResult, EdgeRequest(project.address, index))
+        for index in sorted({project.makers[file] for file in wanted})
+    )
+    failures = _failures(results)
+    if failures:
+        shown = "\n\n".join(f"FAILED: {f.description}\n{f.message}" for f in failures)
+        count = f"{len(failures)} edge{'s' * (len(failures) != 1)} failed"
+        return BuiltFiles(EMPTY_DIGEST, f"{count}.\n\n{shown}")
+    merged = await Get(Digest, MergeDigests(result.digest for result in results))
+    kept = await Get(Snapshot, DigestSubset(merged, PathGlobs(wanted)))
+    absent = sorted(set(request.files) - set(kept.files))
+    if absent:
+        return BuiltFiles(
+            EMPTY_DIGEST, f"the edges of {', '.join(absent)} ran, but didn't make it."
+        )
+    return BuiltFiles(await Get(Digest, RemovePrefix(kept.digest, BUILD)))
+
+
+@dataclass(frozen=True)
+class BuiltOutputRequest(EngineAwareParameter):
+    """Asks for the files of a `cmake_output`. Fails with a NativeError."""
+
+    address: Address
+
+    def debug_hint(self) -> str:
+        return self.address.spec
+
+
+@dataclass(frozen=True)
+class BuiltOutput:
+    """Files by their paths in the build folder.
+
+    :param path: where they are to be in sandboxes.
+    :param library_path: for LD_LIBRARY_PATH of whoever runs them, with CHROOT; "" for none.
+    :param trees: the artifacts that have those libraries, as immutable inputs.
+    """
+
+    address: Address
+    path: str
+    files: tuple[str, ...]
+    digest: Digest
+    library_path: str
+    trees: FrozenDict[str, Digest]
+
+
+@rule(desc="Build an output of a project", level=LogLevel.DEBUG)
+async def build_output(request: BuiltOutputRequest) -> BuiltOutput:
+    wrapped = await Get(WrappedTarget, WrappedTargetRequest(request.address, "<infallible>"))
+    target = wrapped.target
+    projects = await Get(
+        Addresses,
+        UnparsedAddressInputs(
+            (target[CMakeOutputProjectField].value,),
+            owning_address=request.address,
+            description_of_origin=f"the `{CMakeOutputProjectField.alias}` of {request.address}",
+        ),
+    )
+    project_address = projects[0]
+    project, tools = await MultiGet(
+        Get(NativeProject, NativeProjectRequest(project_address)),
+        Get(ProjectTools, ProjectToolsRequest(project_address)),
+    )
+    files: dict[str, None] = {}
+    for output in target[CMakeOutputOutputsField].value:
+        behind = _files_of(project, output)
+        if not behind:
+            raise NativeError(_unknown_output(request.address, project, output))
+        files.update(dict.fromkeys(behind))
+    built = await Get(BuiltFiles, BuiltFilesRequest(project.address, tuple(files)))
+    if built.error:
+        raise NativeError(f"{request.address} can't be built: {built.error}")
+    return BuiltOutput(
+        request.address,
+        target[CMakeOutputPathField].in_sandbox(request.address),
+        tuple(file[len(BUILD) + 1 :] for file in files),
+        built.digest,
+        tools.toolchain.library_path,
+        tools.runtime_trees,
+    )
+
+
+def _files_of(project: NativeProject, output: str) -> list[str]:
+    edge = project.manifest.edge_of(output)
+    if edge is None:
+        return []
+    found = map(in_root, project.manifest.resolve_phony(output))
+    return [path for path in found if path is not None and path in project.makers]
+
+
+def _unknown_output(address: Address, project: NativeProject, output: str) -> str:
+    names = [path for edge in project.manifest.edges for path in edge.all_outputs]
+    near = difflib.get_close_matches(output, names, n=3, cutoff=0.5)
+    same_name = [n for n in names if n.rpartition("/")[2] == output.rpartition("/")[2]][:3]
+    hint = " or ".join(f"`{name}`" for name in dict.fromkeys([*same_name, *near]))
+    return (
+        f"{address}: {project.address} has no output `{output}`."
+        + (f" Did you mean {hint}?" if hint else "")
+        + " Outputs are files relative to the build folder, or targets of CMake."
+    )
+
+
+# --- used --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BuiltOutputsRequest:
+    """Asks for all `cmake_output`s that targets depend on, transitively."""
+
+    addresses: tuple[Address, ...]
+
+
+@dataclass(frozen=True)
+class BuiltOutputs:
+    """The outputs, or why one of them can't be had, so that only what needs it fails."""
+
+    outputs: tuple[BuiltOutput, ...]
+    error: str = ""
+
+    @property
+    def immutable_input_digests(self) -> FrozenDict[str, Digest]:
+        trees: dict[str, Digest] = {}
+        for output in self.outputs:
+            trees.update(output.trees)
+            trees[output.path] = output.digest
+        return FrozenDict(trees)
+
+
+@rule(desc="Build what targets depend on", level=LogLevel.DEBUG)
+async def build_outputs(request: BuiltOutputsRequest) -> BuiltOutputs:
+    transitive = await Get(TransitiveTargets, TransitiveTargetsRequest(request.addresses))
+    addresses = [t.address for t in transitive.closure if t.has_field(CMakeOutputSourceField)]
+    try:
+        outputs = await MultiGet(
+            Get(BuiltOutput, BuiltOutputRequest(address)) for address in addresses
+        )
+    except NativeError as e:
+        return BuiltOutputs((), str(e))
+    return BuiltOutputs(outputs)
+
+
+def rules():
+    return collect_rules()

@@ -1,0 +1,32 @@
+"""The `[native]` options."""
+
+from __future__ import annotations
+
+from pants.option.option_types import StrOption
+from pants.option.subsystem import Subsystem
+from pants.util.strutil import help_text, softwrap
+
+
+class NativeError(Exception):
+    """A project can't be built. The message names the target and the way out."""
+
+
+class NativeSubsystem(Subsystem):
+    """The `[native]` options: with what projects are configured and built."""
+
+    options_scope = "native"
+    help = help_text("How `cmake_project` targets are built.")
+
+    toolchain = StrOption(
+        default="3rdparty/llvm:llvm",
+        help=softwrap(
+            """
+            The artifact with the compiler (clang) and linker (lld) of all projects. If it is a tree
+            of Debian packages, it is the sysroot as well: nothing of the host is compiled in.
+            """
+        ),
+    )
+    cmake = StrOption(
+        default="3rdparty/cmake:cmake",
+        help="The artifact with `bin/cmake` and `bin/ninja`.",
+    )

@@ -1,0 +1,240 @@
+"""How `gtest_tests` are run: found in the configured project, built, and a process each."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from pants.core.goals.test import TestFieldSet, TestRequest, TestResult, TestSubsystem
+from pants.core.util_rules.partitions import Partition, PartitionerType, Partitions
+from pants.engine.addresses import Address, Addresses, UnparsedAddressInputs
+from pants.engine.fs import (
+    EMPTY_DIGEST,
+    AddPrefix,
+    CreateDigest,
+    Digest,
+    DigestSubset,
+    FileContent,
+    PathGlobs,
+    Snapshot,
+)
+from pants.engine.process import FallibleProcessResult, Process, ProcessCacheScope
+from pants.engine.rules import Get, MultiGet, collect_rules, rule
+from pants.engine.target import FieldSet, InferDependenciesRequest, InferredDependencies
+from pants.engine.unions import UnionRule
+from pants.util.logging import LogLevel
+
+from pants_triton.native.layout import BUILD, CHROOT
+from pants_triton.native.rules import (
+    BuiltFiles,
+    BuiltFilesRequest,
+    NativeProject,
+    NativeProjectRequest,
+    ProjectTools,
+    ProjectToolsRequest,
+)
+from pants_triton.native.subsystem import NativeError
+from pants_triton.native.target_types import CMakeOutputProjectField
+from pants_triton.testing.gtest_plan import test_programs
+from pants_triton.testing.gtest_subsystem import GTest
+from pants_triton.testing.gtest_target_types import (
+    GTestDependenciesField,
+    GTestEnvField,
+    GTestShardsField,
+    GTestSourceField,
+    GTestTimeoutField,
+)
+from pants_triton.testing.junit import not_run_report
+
+_SPECULATION_DELAY_MS = 2_000
+
+
+@dataclass(frozen=True)
+class GTestFieldSet(TestFieldSet):
+    required_fields = (GTestSourceField, CMakeOutputProjectField)
+
+    source: GTestSourceField
+    project: CMakeOutputProjectField
+    env: GTestEnvField
+    shards: GTestShardsField
+    timeout: GTestTimeoutField
+
+
+@dataclass(frozen=True)
+class GTestMetadata:
+    """One process of a target.
+
+    :param program: below the sandbox's root; "" where `error` says why none is known.
+    :param shard: counted from 0.
+    """
+
+    project: Address | None
+    program: str
+    shard: int = 0
+    shards: int = 1
+    error: str = ""
+
+    @property
+    def description(self) -> str:
+        name = self.program[len(BUILD) + 1 :]
+        return f"{name} {self.shard + 1}/{self.shards}" if self.shards > 1 else name
+
+
+class GTestRequest(TestRequest):
+    tool_subsystem = GTest
+    field_set_type = GTestFieldSet
+    partitioner_type = PartitionerType.CUSTOM
+
+
+@rule(desc="Find GoogleTest programs", level=LogLevel.DEBUG)
+async def partition_gtests(
+    request: GTestRequest.PartitionRequest[GTestFieldSet], gtest: GTest
+) -> Partitions[GTestFieldSet, GTestMetadata]:
+    if gtest.skip:
+        return Partitions()
+    partitions = []
+    for field_set in request.field_sets:
+        projects = await Get(
+            Addresses,
+            UnparsedAddressInputs(
+                (field_set.project.value,),
+                owning_address=field_set.address,
+                description_of_origin=f"the `project` of {field_set.address}",
+            ),
+        )
+        try:
+            project = await Get(NativeProject, NativeProjectRequest(projects[0]))
+        except NativeError as e:
+            # It is this target's failure alone.
+            partitions.append(Partition((field_set,), GTestMetadata(None, "", error=str(e))))
+            continue
+        programs = test_programs(project.manifest.edges, project.texts)
+        if not programs:
+            error = (
+                f"{project.address} has no test program: CMake's `gtest_discover_tests` or "
+                "`add_test` names none. Is building tests switched off in its `cache`?"
+            )
+            partitions.append(Partition((field_set,), GTestMetadata(None, "", error=error)))
+        shards = field_set.shards.value
+        partitions += [
+            Partition((field_set,), GTestMetadata(project.address, program, shard, shards))
+            for program in programs
+            for shard in range(shards)
+        ]
+    return Partitions(partitions)
+
+
+@rule(desc="Run GoogleTest", level=LogLevel.DEBUG)
+async def run_gtest(
+    batch: GTestRequest.Batch[GTestFieldSet, GTestMetadata],
+    gtest: GTest,
+    test_subsystem: TestSubsystem,
+) -> TestResult:
+    field_set, metadata = batch.single_element, batch.partition_metadata
+    address = _named(field_set.address, metadata)
+    report_name = f"{address.path_safe_spec}.xml"
+    error = metadata.error
+    digest = EMPTY_DIGEST
+    if not error:
+        assert metadata.project is not None
+        built = await Get(BuiltFiles, BuiltFilesRequest(metadata.project, (metadata.program,)))
+        error, digest = built.error, built.digest
+    if error:
+        process = Process(
+            ("/bin/sh", "-c", 'printf "%s\\n" "$1" >&2; exit 1', "sh", f"{address}: {error}"),
+            description=f"{address} can't be built",
+            level=LogLevel.DEBUG,
+            cache_scope=ProcessCacheScope.PER_SESSION,
+        )
+    else:
+        assert metadata.project is not None
+        tools, input_digest = await MultiGet(
+            Get(ProjectTools, ProjectToolsRequest(metadata.project)),
+            Get(Digest, AddPrefix(digest, BUILD)),
+        )
+        env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+        if tools.toolchain.library_path:
+            env["LD_LIBRARY_PATH"] = tools.toolchain.library_path
+        if metadata.shards > 1:
+            env["GTEST_TOTAL_SHARDS"] = str(metadata.shards)
+            env["GTEST_SHARD_INDEX"] = str(metadata.shard)
+        env.update(field_set.env.value or {})
+        process = Process(
+            (
+                f"{CHROOT}/{metadata.program}",
+                *gtest.args,
+                f"--gtest_output=xml:{CHROOT}/{report_name}",
+            ),
+            env=env,
+            input_digest=input_digest,
+            immutable_input_digests=tools.runtime_trees,
+            output_files=(report_name,),
+            timeout_seconds=field_set.timeout.calculate_from_global_options(test_subsystem),
+            description=f"Run {address}",
+            level=LogLevel.DEBUG,
+            cache_scope=(
+                ProcessCacheScope.PER_SESSION
+                if test_subsystem.force
+                else ProcessCacheScope.SUCCESSFUL
+            ),
+            remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS,
+        )
+    result = await Get(FallibleProcessResult, Process, process)
+    report = await Get(Snapshot, DigestSubset(result.output_digest, PathGlobs([report_name])))
+    if not report.files:
+        # Without one, that of an earlier run would stay where this one's should be.
+        reason = error or f"the program ended with {result.exit_code} and wrote no report"
+        content = not_run_report(
+            suite=address.spec, test=metadata.description, reason=reason, is_error=True
+        )
+        report = await Get(Snapshot, CreateDigest([FileContent(report_name, content)]))
+    whole = TestResult.from_batched_fallible_process_result(
+        result, batch=batch, output_setting=test_subsystem.output, xml_results=report
+    )
+    # So that each has a line of its own: Pants names results by their addresses.
+    return dataclasses.replace(whole, addresses=(address,), partition_description=None)
+
+
+def _named(address: Address, metadata: GTestMetadata) -> Address:
+    """An address that names one process; no target has it."""
+    if not metadata.program:
+        return address
+    name = (
+        metadata.description.replace(" ", "-shard-").replace("/", ".")
+        if (metadata.shards > 1)
+        else metadata.description
+    )
+    return Address(address.spec_path, target_name=address.target_name, generated_name=name)
+
+
+@dataclass(frozen=True)
+class GTestDependenciesFieldSet(FieldSet):
+    required_fields = (CMakeOutputProjectField, GTestDependenciesField)
+
+    project: CMakeOutputProjectField
+
+
+class InferGTestDependencies(InferDependenciesRequest):
+    infer_from = GTestDependenciesFieldSet
+
+
+@rule(desc="Find the project of tests", level=LogLevel.DEBUG)
+async def infer_gtest_dependencies(request: InferGTestDependencies) -> InferredDependencies:
+    field = request.field_set.project
+    projects = await Get(
+        Addresses,
+        UnparsedAddressInputs(
+            (field.value,),
+            owning_address=request.field_set.address,
+            description_of_origin=f"the `{field.alias}` of {request.field_set.address}",
+        ),
+    )
+    return InferredDependencies(projects)
+
+
+def rules():
+    return [
+        *collect_rules(),
+        *GTestRequest.rules(),
+        UnionRule(InferDependenciesRequest, InferGTestDependencies),
+    ]

@@ -1,0 +1,193 @@
+"""Test programs here speak GoogleTest's command line, and are none: its sources are an artifact."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import pytest
+from pants.core.goals.test import TestResult
+from pants.core.util_rules.partitions import Partitions
+from pants.testutil.rule_runner import QueryRule
+
+from pants_triton.native.fake_tools import PROJECT, Project, Runner, missing_tools
+from pants_triton.testing import gtest_rules
+from pants_triton.testing.gtest_rules import GTestFieldSet, GTestRequest
+from pants_triton.testing.gtest_target_types import GTestTestsTarget
+
+if missing_tools():
+    warnings.warn(f"NOT TESTED: tests of projects; not here: {missing_tools()}", stacklevel=1)
+pytestmark = pytest.mark.skipif(bool(missing_tools()), reason=f"not here: {missing_tools()}")
+
+# Writes its arguments and environment as its report, and fails if it is told to by its name.
+PROGRAM = """\
+#include "demo/shared.h"
+extern "C" {
+int printf(const char*, ...);
+int strncmp(const char*, const char*, unsigned long);
+char* getenv(const char*);
+struct F;
+F* fopen(const char*, const char*);
+int fprintf(F*, const char*, ...);
+int fclose(F*);
+}
+static const char* or_none(const char* text) { return text ? text : "none"; }
+int main(int count, char** arguments) {
+  for (int i = 1; i < count; ++i) {
+    printf("argument %s\\n", arguments[i]);
+    if (strncmp(arguments[i], "--gtest_output=xml:", 19) == 0 && !getenv("NO_REPORT")) {
+      F* report = fopen(arguments[i] + 19, "w");
+      fprintf(report, "<testsuites shard='%s'/>", or_none(getenv("GTEST_SHARD_INDEX")));
+      fclose(report);
+    }
+  }
+  printf("shared %d, shard %s of %s, FROM_BUILD %s\\n", shared(),
+         or_none(getenv("GTEST_SHARD_INDEX")), or_none(getenv("GTEST_TOTAL_SHARDS")),
+         or_none(getenv("FROM_BUILD")));
+  return RESULT;
+}
+"""
+
+FILES = {
+    "BUILD": """\
+        cmake_project(name="project")
+        gtest_tests(name="unit", project=":project")
+        """,
+    "CMakeLists.txt": PROJECT["CMakeLists.txt"]
+    + """
+enable_testing()
+foreach(name good bad)
+  add_executable(${name}_test unittest/test.cpp)
+  target_link_libraries(${name}_test PRIVATE shared)
+  add_test(NAME ${name} COMMAND ${name}_test)
+endforeach()
+target_compile_definitions(good_test PRIVATE RESULT=0)
+target_compile_definitions(bad_test PRIVATE RESULT=1)
+""",
+    "unittest/test.cpp": PROGRAM,
+}
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
+    return Runner(
+        tmp_path_factory.mktemp("native"),
+        rules=[
+            *gtest_rules.rules(),
+            QueryRule(Partitions, (GTestRequest.PartitionRequest,)),
+            QueryRule(TestResult, (GTestRequest.Batch,)),
+        ],
+        target_types=[GTestTestsTarget],
+    )
+
+
+@pytest.fixture
+def project(runner: Runner, request: pytest.FixtureRequest) -> Project:
+    runner.begin()
+    return runner.project("src/" + re.sub(r"\W+", "_", request.node.name), FILES)
+
+
+def partitions(project: Project) -> Partitions[GTestFieldSet, Any]:
+    field_set = GTestFieldSet.create(project.runner.get_target(project.address("unit")))
+    request = GTestRequest.PartitionRequest((field_set,))
+    return project.runner.request(Partitions, [request])
+
+
+def run_tests(project: Project) -> dict[str, TestResult]:
+    """The results by what the summary calls them, after the target's address."""
+    found = {}
+    for partition in partitions(project):
+        batch = GTestRequest.Batch("", partition.elements, partition.metadata)
+        result = project.runner.request(TestResult, [batch])
+        (address,) = result.addresses
+        assert address.spec.startswith(project.address("unit").spec)
+        found[address.spec[len(project.address("unit").spec) :]] = result
+    return found
+
+
+def reports(project: Project, result: TestResult) -> list[bytes]:
+    assert result.xml_results is not None
+    return list(project.runner.contents(result.xml_results.digest).values())
+
+
+def test_each_program_is_a_result(project: Project) -> None:
+    results = run_tests(project)
+    assert {name: result.exit_code for name, result in results.items()} == {
+        "#bin/bad_test": 1,
+        "#bin/good_test": 0,
+    }
+    for result in results.values():
+        # It was linked with a library of the project.
+        assert "shared 1, shard none of none, FROM_BUILD none" in result.stdout
+        assert reports(project, result) == [b"<testsuites shard='none'/>"]
+    names = {file for r in results.values() if r.xml_results for file in r.xml_results.files}
+    assert len(names) == 2
+
+
+def test_shards_and_environment(project: Project) -> None:
+    project.edit("BUILD", 'name="unit",', 'name="unit", shards=2, env={"FROM_BUILD": "yes"},')
+    results = run_tests(project)
+    assert set(results) == {
+        f"#bin.{name}_test-shard-{number}.2" for name in ("bad", "good") for number in (1, 2)
+    }
+    for name, result in results.items():
+        index = int(name.partition("-shard-")[2][0]) - 1
+        assert f"shard {index} of 2, FROM_BUILD yes" in result.stdout
+        assert reports(project, result) == [b"<testsuites shard='%d'/>" % index]
+
+
+def test_arguments(project: Project) -> None:
+    project.runner.begin("--gtest-args=['--gtest_filter=A*']")
+    for result in run_tests(project).values():
+        assert result.stdout.startswith("argument --gtest_filter=A*\nargument --gtest_output=xml:/")
+
+
+def test_skipped(project: Project) -> None:
+    project.runner.begin("--gtest-skip")
+    assert list(partitions(project)) == []
+
+
+def test_a_program_that_cant_be_built_fails_alone(project: Project) -> None:
+    project.edit(
+        "CMakeLists.txt", "bad_test PRIVATE RESULT=1", "bad_test PRIVATE RESULT=no_such_name"
+    )
+    results = run_tests(project)
+    assert {name: result.exit_code for name, result in results.items()} == {
+        "#bin/bad_test": 1,
+        "#bin/good_test": 0,
+    }
+    bad = results["#bin/bad_test"]
+    assert "1 edge failed" in bad.stderr and "no_such_name" in bad.stderr
+    (report,) = reports(project, bad)
+    assert b"no_such_name" in report and b"<error" in report
+
+
+def test_a_project_that_cant_be_configured_fails_its_tests_alone(project: Project) -> None:
+    project.edit("CMakeLists.txt", "enable_testing", "no_such_command")
+    ((name, result),) = run_tests(project).items()
+    assert (name, result.exit_code) == ("", 1)
+    assert "can't be configured" in result.stderr and "no_such_command" in result.stderr
+    assert len(reports(project, result)) == 1
+
+
+def test_a_project_without_tests(project: Project) -> None:
+    project.edit("CMakeLists.txt", "enable_testing()", "return()")
+    ((name, result),) = run_tests(project).items()
+    assert (name, result.exit_code) == ("", 1)
+    assert f"{project.address('project')} has no test program" in result.stderr
+
+
+def test_a_program_without_a_report(project: Project) -> None:
+    project.edit("BUILD", 'name="unit",', 'name="unit", env={"NO_REPORT": "1"},')
+    good = run_tests(project)["#bin/good_test"]
+    (report,) = reports(project, good)
+    assert b"the program ended with 0 and wrote no report" in report
+
+
+def test_a_change_of_a_library_runs_what_is_linked_with_it(project: Project) -> None:
+    run_tests(project)
+    project.edit("version.txt", "1", "2")
+    project.runner.begin()
+    for result in run_tests(project).values():
+        assert "shared 2," in result.stdout

@@ -1,0 +1,89 @@
+"""`gtest_tests`: the GoogleTest programs of a CMake project."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pants.core.goals.test import TestTimeoutField
+from pants.engine.target import (
+    COMMON_TARGET_FIELDS,
+    Dependencies,
+    DictStringToStringField,
+    Field,
+    IntField,
+    OptionalSingleSourceField,
+    Tags,
+    Target,
+    ValidNumbers,
+)
+from pants.util.frozendict import FrozenDict
+from pants.util.strutil import help_text
+
+from pants_triton.native.target_types import CMakeOutputProjectField
+
+
+class GTestSourceField(OptionalSingleSourceField):
+    """Makes a target `gtest_tests`; there is no source."""
+
+    alias = "_source"
+    uses_source_roots = False
+    expected_num_files: ClassVar[int | range] = 0
+
+
+class GTestDependenciesField(Dependencies):
+    pass
+
+
+class GTestEnvField(DictStringToStringField):
+    alias = "env"
+    help = "Environment variables of the test programs. Their values are part of the cache key."
+
+
+class GTestShardsField(IntField):
+    alias = "shards"
+    default = 1
+    value: int
+    valid_numbers = ValidNumbers.positive_only
+    help = help_text(
+        """
+        In how many processes each program's tests run, side by side (`GTEST_TOTAL_SHARDS`).
+        """
+    )
+
+
+class GTestTimeoutField(TestTimeoutField):
+    help = help_text(
+        """
+        After how many seconds a program is ended. By default `[test].timeout_default`.
+        """
+    )
+
+
+class GTestTestsTarget(Target):
+    alias = "gtest_tests"
+    core_fields = (
+        *COMMON_TARGET_FIELDS,
+        CMakeOutputProjectField,
+        GTestDependenciesField,
+        GTestSourceField,
+        GTestEnvField,
+        GTestShardsField,
+        GTestTimeoutField,
+    )
+    help = help_text(
+        """
+        All GoogleTest programs of a `cmake_project`: those that CTest would run, each built and run
+        as a process of its own. They are found when tests are run, and not listed as targets.
+
+        They run on the CPU and have the tag `cpu`. Select tests with `-- --gtest_filter=…`.
+        """
+    )
+
+    def validate(self) -> None:
+        super().validate()
+        tags = self[Tags].value or ()
+        if "cpu" not in tags:
+            # As `triton_test` does: `--tag` looks at nothing else.
+            field_values: dict[type[Field], Field] = dict(self.field_values)
+            field_values[Tags] = Tags([*tags, "cpu"], self.address)
+            object.__setattr__(self, "field_values", FrozenDict(field_values))
