@@ -17,16 +17,19 @@ from pants_triton.package.target_types import TritonPackageTarget
 from pants_triton.program import rules as program_rules
 from pants_triton.testing import gtest_rules as testing_gtest_rules
 from pants_triton.testing import lint_rules as testing_lint_rules
+from pants_triton.testing import lit_rules as testing_lit_rules
 from pants_triton.testing import rules as testing_rules
 from pants_triton.testing import summary_rules as testing_summary_rules
 from pants_triton.testing import target_rules as testing_target_rules
 from pants_triton.testing.gtest_target_types import GTestTestsTarget
+from pants_triton.testing.lit_target_types import LIT_TARGET_TYPES
 from pants_triton.testing.target_types import TritonTestsGeneratorTarget, TritonTestTarget
 
 
 def target_types():
     return [
         *ARTIFACT_TARGET_TYPES,
+        *LIT_TARGET_TYPES,
         *NATIVE_TARGET_TYPES,
         GTestTestsTarget,
         TritonPackageTarget,
@@ -52,6 +55,7 @@ def rules():
         *testing_rules.rules(),
         *testing_gtest_rules.rules(),
         *testing_lint_rules.rules(),
+        *testing_lit_rules.rules(),
         *testing_summary_rules.rules(),
         *testing_target_rules.rules(),
     ]
