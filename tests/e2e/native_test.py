@@ -1,0 +1,329 @@
+"""A C++ project under the real Pants, with the toolchain and the CMake that this repository locks.
+
+All tests share one workspace and its daemon, because the first build unpacks LLVM. Its downloads
+are those of the user: the first run on a machine fetches 280 MB.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+from e2e.workspace import REPOSITORY, PantsRun, Workspace, workspace
+
+# Debian's packages are for Linux.
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the toolchain is Linux's")
+
+PROJECT = {
+    "demo/BUILD": """\
+        cmake_project(
+            name="demo",
+            dependencies=["3rdparty/googletest:googletest"],
+            cache={
+                "CMAKE_BUILD_TYPE": "RelWithDebInfo",
+                "FETCHCONTENT_SOURCE_DIR_GOOGLETEST": "{chroot}/3rdparty/googletest/googletest",
+                "LLVM_DIR": "{chroot}/3rdparty/llvm/llvm/usr/lib/llvm-19/lib/cmake/llvm",
+            },
+        )
+        cmake_output(name="tool", project=":demo", outputs=["bin/demo-tool"])
+        gtest_tests(name="unit", project=":demo")
+        """,
+    "demo/CMakeLists.txt": """\
+        cmake_minimum_required(VERSION 3.20)
+        project(demo C CXX)
+        set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+        set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+        find_package(LLVM REQUIRED CONFIG)
+        list(APPEND CMAKE_MODULE_PATH ${LLVM_CMAKE_DIR})
+        include(AddLLVM)
+        include(TableGen)
+        include_directories(include ${CMAKE_CURRENT_BINARY_DIR}/include ${LLVM_INCLUDE_DIRS})
+
+        set(LLVM_TABLEGEN_EXE ${LLVM_TOOLS_BINARY_DIR}/llvm-tblgen)
+        set(LLVM_TARGET_DEFINITIONS td/Colours.td)
+        tablegen(LLVM include/demo/Colours.inc -gen-searchable-tables -I${CMAKE_CURRENT_SOURCE_DIR}/td)
+        add_public_tablegen_target(ColoursIncGen)
+
+        add_library(colours SHARED lib/colours.cpp)
+        add_dependencies(colours ColoursIncGen)
+        add_executable(demo-tool bin/main.cpp)
+        target_link_libraries(demo-tool PRIVATE colours)
+
+        include(FetchContent)
+        FetchContent_Declare(googletest URL https://example.org/googletest.zip)
+        set(BUILD_GMOCK OFF)
+        set(INSTALL_GTEST OFF)
+        set(CMAKE_DISABLE_FIND_PACKAGE_Python ON)
+        FetchContent_MakeAvailable(googletest)
+        enable_testing()
+        include(GoogleTest)
+        add_executable(demo_test unittest/demo_test.cpp)
+        target_link_libraries(demo_test PRIVATE colours GTest::gtest_main)
+        gtest_discover_tests(demo_test)
+        """,
+    "demo/td/Colours.td": """\
+        include "llvm/TableGen/SearchableTable.td"
+        include "Kinds.td"
+        def Red : Colour<4>;
+        def Blue : Colour<38>;
+        """,
+    "demo/td/Kinds.td": """\
+        class Colour<bits<8> value> { string Name = NAME; bits<8> Value = value; }
+        def Colours : GenericTable {
+          let FilterClass = "Colour";
+          let Fields = ["Name", "Value"];
+        }
+        """,
+    "demo/include/demo/colours.h": """\
+        #pragma once
+        int sum_of_colours();
+        const char* file_of_colours();
+        """,
+    "demo/lib/colours.cpp": """\
+        #include "demo/colours.h"
+        #include <string>
+        struct Colour { const char* Name; int Value; };
+        #define GET_Colours_IMPL
+        #include "demo/Colours.inc"
+        int sum_of_colours() {
+          int sum = 0;
+          for (const Colour& colour : Colours) sum += colour.Value;
+          return sum;
+        }
+        const char* file_of_colours() { return __FILE__; }
+        """,
+    "demo/bin/main.cpp": """\
+        #include "demo/colours.h"
+        #include <cstdio>
+        int main(int count, char** arguments) {
+          std::printf("The sum is %d.\\n", sum_of_colours());
+          for (int i = 1; i < count; ++i) std::printf("argument %s\\n", arguments[i]);
+          return count > 3 ? 7 : 0;
+        }
+        """,
+    "demo/unittest/demo_test.cpp": """\
+        #include "demo/colours.h"
+        #include <gtest/gtest.h>
+        TEST(Colours, Sum) { EXPECT_EQ(sum_of_colours(), 42); }
+        TEST(Colours, File) { EXPECT_STREQ(file_of_colours(), "demo/lib/colours.cpp"); }
+        TEST(Colours, IsWrong) { EXPECT_EQ(sum_of_colours(), 43); }
+        """,
+}
+# All but the test that fails.
+PASSING = "--gtest_filter=-*.IsWrong"
+
+
+@dataclass
+class User:
+    ws: Workspace
+    sandboxes: Path
+    store: Path
+
+    def file(self, path: str) -> Path:
+        return self.ws.root / "demo" / path
+
+    @contextlib.contextmanager
+    def edited(self, path: str, old: str, new: str) -> Iterator[None]:
+        """The file so, for a while."""
+        content = self.file(path).read_text()
+        assert old in content
+        self.file(path).write_text(content.replace(old, new, 1))
+        try:
+            yield
+        finally:
+            self.file(path).write_text(content)
+
+    def ran(self, *args: str) -> list[str]:
+        """Run Pants; returns the edges and test programs that were run for it."""
+        before = set(self.sandboxes.iterdir())
+        succeeds(self.ws.pants(*args))
+        return self.edges(set(self.sandboxes.iterdir()) - before)
+
+    def edges(self, sandboxes: set[Path]) -> list[str]:
+        scripts = (s / "__run.sh" for s in sandboxes)
+        found = [name_of(script.read_text()) for script in scripts if script.exists()]
+        return sorted(name for name in found if name)
+
+
+def name_of(script: str) -> str:
+    """What a process is: its output's name; "" for one that isn't of the project."""
+    if ".pants_triton_configure" in script:
+        return "configure"
+    found = re.search(r" -o (\S+/[^/\s]+)", script) if "_build" in script else None
+    if found:
+        return found.group(1).rpartition("/")[2]
+    return "test" if "--gtest_output" in script else ""
+
+
+def succeeds(run: PantsRun) -> str:
+    assert run.exit_code == 0, run.output
+    return run.output
+
+
+@contextlib.contextmanager
+def new_user(folder: Path, store: Path, checkout: str = "workspace") -> Iterator[User]:
+    """A user with a checkout of that name."""
+    sandboxes = folder / "sandboxes"
+    sandboxes.mkdir(parents=True)
+    (folder / checkout).mkdir()
+    env = {
+        "PANTS_KEEP_SANDBOXES": "always",
+        "PANTS_LOCAL_EXECUTION_ROOT_DIR": str(sandboxes),
+        "PANTS_LOCAL_STORE_DIR": str(store),
+    }
+    try:
+        with workspace(folder / checkout, env) as ws:
+            ws.write(PROJECT)
+            for name in ("BUILD", "artifacts.lock.json", "cmake", "googletest", "llvm"):
+                source, target = REPOSITORY / "3rdparty" / name, ws.root / "3rdparty" / name
+                target.parent.mkdir(exist_ok=True)
+                if source.is_dir():
+                    shutil.copytree(source, target)
+                else:
+                    shutil.copy(source, target)
+            yield User(ws, sandboxes, store)
+    finally:
+        # An LLVM.
+        shutil.rmtree(sandboxes, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
+    folder = tmp_path_factory.mktemp("native")
+    store = folder / "store"
+    try:
+        with new_user(folder / "user", store) as user:
+            yield user
+    finally:
+        shutil.rmtree(store, ignore_errors=True)
+
+
+def packaged(ws: Workspace) -> dict[str, bytes]:
+    """What `package` wrote, by path."""
+    folder = ws.root / "dist/demo/tool"
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_package(user: User) -> None:
+    output = succeeds(user.ws.pants("package", "demo:tool"))
+    assert "Wrote dist/demo/tool/bin/demo-tool" in output
+    assert sorted(packaged(user.ws)) == ["bin/demo-tool", "lib/libcolours.so"]
+    # Again, there is nothing to do.
+    assert user.ran("package", "demo:tool") == []
+
+
+def test_run(user: User) -> None:
+    run = user.ws.pants("run", "demo:tool", "--", "one", "two words")
+    assert "The sum is 42.\nargument one\nargument two words\n" in succeeds(run)
+    failed = user.ws.pants("run", "demo:tool", "--", "1", "2", "3")
+    assert (failed.exit_code, "argument 3\n" in failed.output) == (7, True)
+
+
+def test_test(user: User) -> None:
+    output = succeeds(user.ws.pants("test", "demo:unit", "--", PASSING))
+    assert "✓ demo:unit#bin/demo_test succeeded" in output
+    assert user.ran("test", "demo:unit", "--", PASSING) == []
+
+    failed = user.ws.pants("test", "demo:unit")
+    assert failed.exit_code == 1
+    assert "✕ demo:unit#bin/demo_test failed" in failed.output
+    assert "[  FAILED  ] Colours.IsWrong" in failed.output
+    assert "[       OK ] Colours.Sum" in failed.output
+
+
+def test_what_an_edit_runs(user: User) -> None:
+    succeeds(user.ws.pants("package", "demo:tool"))
+    with user.edited("lib/colours.cpp", "int sum = 0;", "int sum = 1;"):
+        assert user.ran("package", "demo:tool") == ["colours.cpp.o", "demo-tool", "libcolours.so"]
+    with user.edited("bin/main.cpp", "\n  return", "  // A comment.\n  return"):
+        # With debug information, but on the same lines.
+        assert user.ran("package", "demo:tool") == ["main.cpp.o"]
+    # It is included by the one that is processed.
+    with user.edited("td/Kinds.td", "class Colour", "// A comment.\nclass Colour"):
+        assert user.ran("package", "demo:tool") == ["Colours.inc"]
+    with user.edited("td/Colours.td", "<4>", "<6>"):
+        ran = ["Colours.inc", "colours.cpp.o", "demo-tool", "libcolours.so"]
+        assert user.ran("package", "demo:tool") == ran
+        assert "The sum is 44." in succeeds(user.ws.pants("run", "demo:tool"))
+    with user.edited("CMakeLists.txt", "project(", "# A comment.\nproject("):
+        assert user.ran("package", "demo:tool") == ["configure"]
+    # All as it was.
+    assert user.ran("package", "demo:tool") == []
+
+
+def test_a_mistake_is_shown_as_the_compiler_says_it(user: User) -> None:
+    with user.edited("bin/main.cpp", "count > 3", "cuont > 3"):
+        with user.edited("lib/colours.cpp", "int sum = 0;", "int smu = 0;"):
+            run = user.ws.pants("package", "demo:tool")
+    assert run.exit_code == 1
+    assert "2 edges failed." in run.output
+    assert "demo/bin/main.cpp:6:10: error: use of undeclared identifier 'cuont'" in run.output
+    assert "demo/lib/colours.cpp:8:" in run.output
+    # Our own wish to keep sandboxes is told.
+    output = re.sub(r".* Preserving local process execution dir .*\n", "", run.output)
+    assert "pants-sandbox" not in output and "Traceback" not in output
+
+
+def test_a_header_of_the_host_is_not_seen(user: User) -> None:
+    """The sysroot is the toolchain's: what only this host has isn't there."""
+    with user.edited("bin/main.cpp", "<cstdio>", "<cstdio>\n#include </usr/include/stdio.h>"):
+        run = user.ws.pants("package", "demo:tool")
+    assert run.exit_code == 1
+    if Path("/usr/include/stdio.h").exists():
+        assert "It reads files of this host, which no target declares:" in run.output
+    assert "/usr/include/stdio.h" in run.output
+
+
+def test_another_folder(user: User, tmp_path: Path) -> None:
+    succeeds(user.ws.pants("package", "demo:tool"))
+    mine = packaged(user.ws)
+    assert str(user.ws.root.parent).encode() not in b"".join(mine.values())
+    with new_user(tmp_path, user.store, "a checkout of somebody else") as other:
+        # With the same cache nothing is built, ...
+        assert other.ran("package", "demo:tool") == []
+        assert packaged(other.ws) == mine
+        # ... and with other keys everything, to the same bytes.
+        with other.edited("BUILD", "cache={", 'env={"SOMETHING": "else"}, cache={'):
+            assert other.ran("package", "demo:tool") == [
+                *("Colours.inc", "colours.cpp.o", "configure", "demo-tool"),
+                *("libcolours.so", "main.cpp.o"),
+            ]
+        assert packaged(other.ws) == mine
+
+
+OFFLINE = ("unshare", "--map-root-user", "--net")
+
+
+def test_offline(user: User) -> None:
+    """What has been fetched once is all that it takes."""
+    if subprocess.run([*OFFLINE, "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        warnings.warn(
+            "NOT TESTED: builds without a network; this host forbids `unshare`", stacklevel=1
+        )
+        pytest.skip("this host forbids `unshare`")
+    succeeds(user.ws.pants("package", "demo:tool"))
+    with user.edited("lib/colours.cpp", "int sum = 0;", "int sum = 100;"):
+        # The daemon has a network.
+        process = subprocess.run(
+            [*OFFLINE, str(REPOSITORY / "pants"), "--no-pantsd", "run", "demo:tool"],
+            cwd=user.ws.root,
+            env={**user.ws._env, "PWD": str(user.ws.root)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+        )
+    assert "The sum is 142." in process.stdout, process.stdout
