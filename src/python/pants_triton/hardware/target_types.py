@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from pants.engine.target import BoolField, IntField, StringField
+from pants.engine.target import (
+    BoolField,
+    Field,
+    IntField,
+    InvalidFieldException,
+    StringField,
+    Tags,
+    Target,
+)
+from pants.util.frozendict import FrozenDict
 from pants.util.strutil import help_text
 
 from pants_triton.hardware.device import HARDWARE
@@ -62,3 +71,26 @@ class ExclusiveDeviceField(BoolField):
         `[hardware].tests_per_device` says: for tests that fill the device's memory or measure it.
         """
     )
+
+
+def tag_by_hardware(target: Target, hardware: str) -> None:
+    """Add the hardware to the tags of a target that is being made: `--tag` looks at nothing else.
+
+    To be called from its `validate`, the only hook of a target that sees two fields together, which
+    runs before anyone else sees the target. Raises InvalidFieldException where a tag names other
+    hardware.
+    """
+    tags = target[Tags].value or ()
+    contradicting = [tag for tag in tags if tag in HARDWARE and tag != hardware]
+    if contradicting:
+        raise InvalidFieldException(
+            f"The target {target.address} has the tag `{contradicting[0]}`, but needs "
+            f"`{hardware}`: `--tag={contradicting[0]}` would select a test that says nothing "
+            f"about {contradicting[0]}. Remove the tag, or change the field "
+            f"`{HardwareField.alias}`."
+        )
+    if hardware in tags:
+        return
+    field_values: dict[type[Field], Field] = dict(target.field_values)
+    field_values[Tags] = Tags([*tags, hardware], target.address)
+    object.__setattr__(target, "field_values", FrozenDict(field_values))

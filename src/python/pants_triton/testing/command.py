@@ -87,6 +87,34 @@ def needs_lease(hardware: str) -> bool:
     return hardware in ("cuda", "rocm")
 
 
+def lease_arguments(
+    *,
+    hardware: str,
+    fingerprint: str,
+    devices: int,
+    exclusive: bool,
+    timeout_s: float | None,
+    is_debug: bool,
+) -> tuple[str, ...]:
+    """The arguments of the hardware agent that runs what follows them while it holds devices.
+
+    :param timeout_s: counted by the agent from when it holds the devices.
+    """
+    options = [
+        f"--lease-dir={SANDBOX_LEASE_DIR}",
+        f"--hardware={hardware}",
+        f"--fingerprint={fingerprint}",
+        f"--devices={devices}",
+    ]
+    if exclusive:
+        options.append("--exclusive")
+    if is_debug:
+        options.append("--interactive")
+    elif timeout_s is not None:
+        options.append(f"--timeout={timeout_s}")
+    return ("lease", *options, "--")
+
+
 def leased(
     argv: Sequence[str],
     *,
@@ -109,17 +137,13 @@ def leased(
     shim = argv[0]
     if not shim.endswith(_PYTEST_SHIM_SUFFIX):
         raise ValueError(f"Pants runs pytest through {shim}, which is not the shim of a venv")
-    options = [
-        f"--lease-dir={SANDBOX_LEASE_DIR}",
-        f"--hardware={hardware}",
-        f"--fingerprint={fingerprint}",
-        f"--devices={devices}",
-    ]
-    if exclusive:
-        options.append("--exclusive")
-    if is_debug:
-        options.append("--interactive")
-    elif timeout_s is not None:
-        options.append(f"--timeout={timeout_s}")
     python = shim[: -len(_PYTEST_SHIM_SUFFIX)] + _PYTHON_SHIM_SUFFIX
-    return (python, SANDBOX_DIR, "lease", *options, "--", *argv)
+    lease = lease_arguments(
+        hardware=hardware,
+        fingerprint=fingerprint,
+        devices=devices,
+        exclusive=exclusive,
+        timeout_s=timeout_s,
+        is_debug=is_debug,
+    )
+    return (python, SANDBOX_DIR, *lease, *argv)

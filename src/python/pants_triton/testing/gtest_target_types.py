@@ -9,16 +9,14 @@ from pants.engine.target import (
     COMMON_TARGET_FIELDS,
     Dependencies,
     DictStringToStringField,
-    Field,
     IntField,
     OptionalSingleSourceField,
-    Tags,
     Target,
     ValidNumbers,
 )
-from pants.util.frozendict import FrozenDict
 from pants.util.strutil import help_text
 
+from pants_triton.hardware.target_types import tag_by_hardware
 from pants_triton.native.target_types import CMakeOutputProjectField
 
 
@@ -81,9 +79,4 @@ class GTestTestsTarget(Target):
 
     def validate(self) -> None:
         super().validate()
-        tags = self[Tags].value or ()
-        if "cpu" not in tags:
-            # As `triton_test` does: `--tag` looks at nothing else.
-            field_values: dict[type[Field], Field] = dict(self.field_values)
-            field_values[Tags] = Tags([*tags, "cpu"], self.address)
-            object.__setattr__(self, "field_values", FrozenDict(field_values))
+        tag_by_hardware(self, "cpu")

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Iterable, Mapping, NoReturn, Sequence
 
-from pants_triton.hardware.agent import SANDBOX_DIR, SANDBOX_LEASE_DIR
+from pants_triton.hardware.agent import SANDBOX_DIR
 from pants_triton.native.layout import BUILD, CHROOT, ROOT_TOKEN
 
 #: Where a test's program, and the files that it writes, are in the sandbox.
@@ -245,35 +245,7 @@ def driver_arguments(
     )
 
 
-def lease_arguments(
-    *,
-    hardware: str,
-    fingerprint: str,
-    devices: int,
-    exclusive: bool,
-    timeout_s: int | None,
-    is_debug: bool,
-) -> tuple[str, ...]:
-    """The arguments of the hardware agent that runs what follows them while it holds devices.
-
-    :param timeout_s: counted by the agent from when it holds the devices.
-    """
-    options = [
-        f"--lease-dir={SANDBOX_LEASE_DIR}",
-        f"--hardware={hardware}",
-        f"--fingerprint={fingerprint}",
-        f"--devices={devices}",
-    ]
-    if exclusive:
-        options.append("--exclusive")
-    if is_debug:
-        options.append("--interactive")
-    elif timeout_s is not None:
-        options.append(f"--timeout={timeout_s}")
-    return ("lease", *options, "--")
-
-
-#: The folder of the agent, which `lease_arguments` are for.
+#: The folder of the agent, which `command.lease_arguments` are for.
 AGENT = SANDBOX_DIR
 
 

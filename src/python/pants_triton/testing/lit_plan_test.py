@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from pants_triton.testing.command import lease_arguments
 from pants_triton.testing.lit_driver import SKIPPED_CODES
 from pants_triton.testing.lit_plan import (
     LitArgumentError,
@@ -14,7 +15,6 @@ from pants_triton.testing.lit_plan import (
     brief,
     driver_arguments,
     globs_below,
-    lease_arguments,
     missing_site_config,
     named_trees,
     parse_arguments,

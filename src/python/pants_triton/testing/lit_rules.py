@@ -92,7 +92,7 @@ from pants_triton.native.rules import (
 from pants_triton.native.subsystem import NativeError
 from pants_triton.native.target_types import CMakeOutputSourceField
 from pants_triton.program.rules import Program, ProgramRequest
-from pants_triton.testing.command import needs_lease, process_environment
+from pants_triton.testing.command import lease_arguments, needs_lease, process_environment
 from pants_triton.testing.lit_driver import (
     PROGRAM_MODULES,
     SKIPPED_CODES,
@@ -112,7 +112,6 @@ from pants_triton.testing.lit_plan import (
     brief,
     driver_arguments,
     globs_below,
-    lease_arguments,
     missing_site_config,
     named_trees,
     parse_arguments,

@@ -11,30 +11,27 @@ from pants.engine.target import (
     COMMON_TARGET_FIELDS,
     Dependencies,
     DictStringToStringField,
-    Field,
     InvalidFieldException,
     MultipleSourcesField,
     OverridesField,
     SingleSourceField,
     StringField,
     StringSequenceField,
-    Tags,
     Target,
     TargetGenerator,
     generate_file_based_overrides_field_help_message,
     generate_multiple_sources_field_help_message,
 )
 from pants.util.docutil import bin_name
-from pants.util.frozendict import FrozenDict
 from pants.util.strutil import help_text
 
-from pants_triton.hardware.device import HARDWARE
 from pants_triton.hardware.requirement import RequirementError, parse_requirement
 from pants_triton.hardware.target_types import (
     ArchField,
     DevicesField,
     ExclusiveDeviceField,
     HardwareField,
+    tag_by_hardware,
 )
 from pants_triton.testing.lit_plan import LitPlanError, path_in_suite, suite_root
 from pants_triton.testing.target_types import RESERVED_VARIABLES
@@ -229,26 +226,7 @@ class LitTestTarget(Target):
             )
         except LitPlanError as e:
             raise InvalidFieldException(str(e)) from None
-        _tag_by_hardware(self)
-
-
-def _tag_by_hardware(target: Target) -> None:
-    # As `triton_test` does: `--tag` looks at nothing but tags, and `validate` is the only hook of a
-    # target that sees two fields together.
-    hardware = target[HardwareField].value
-    tags = target[Tags].value or ()
-    contradicting = [tag for tag in tags if tag in HARDWARE and tag != hardware]
-    if contradicting:
-        raise InvalidFieldException(
-            f"The target {target.address} has the tag `{contradicting[0]}`, but needs "
-            f"`{hardware}`: `--tag={contradicting[0]}` would select a test that says nothing about "
-            f"{contradicting[0]}. Remove the tag, or change the field `{HardwareField.alias}`."
-        )
-    if hardware in tags:
-        return
-    field_values: dict[type[Field], Field] = dict(target.field_values)
-    field_values[Tags] = Tags([*tags, hardware], target.address)
-    object.__setattr__(target, "field_values", FrozenDict(field_values))
+        tag_by_hardware(self, self[HardwareField].value)
 
 
 class LitTestsOverridesField(OverridesField):

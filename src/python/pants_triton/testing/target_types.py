@@ -24,28 +24,25 @@ from pants.engine.target import (
     COMMON_TARGET_FIELDS,
     BoolField,
     DictStringToStringField,
-    Field,
     IntField,
     InvalidFieldException,
     OverridesField,
     StringSequenceField,
-    Tags,
     TargetGenerator,
     ValidNumbers,
     generate_file_based_overrides_field_help_message,
     generate_multiple_sources_field_help_message,
 )
 from pants.util.docutil import bin_name
-from pants.util.frozendict import FrozenDict
 from pants.util.strutil import help_text
 
-from pants_triton.hardware.device import HARDWARE
 from pants_triton.hardware.requirement import RequirementError, parse_requirement
 from pants_triton.hardware.target_types import (
     ArchField,
     DevicesField,
     ExclusiveDeviceField,
     HardwareField,
+    tag_by_hardware,
 )
 
 # What says which devices a test has; with other values, it would say it wrongly.
@@ -232,29 +229,7 @@ class TritonTestTarget(PythonTestTarget):
                 f"the lease's to set. Ask for devices with `{ArchField.alias}` and "
                 f"`{DevicesField.alias}`."
             )
-        self._tag_by_hardware()
-
-    def _tag_by_hardware(self) -> None:
-        """Add the hardware to the tags: `--tag` looks at nothing else.
-
-        `validate` is the only hook of a target that sees two fields together, and it runs before
-        anyone else sees the target.
-        """
-        hardware = self[HardwareField].value
-        tags = self[Tags].value or ()
-        contradicting = [tag for tag in tags if tag in HARDWARE and tag != hardware]
-        if contradicting:
-            raise InvalidFieldException(
-                f"The target {self.address} has the tag `{contradicting[0]}`, but needs "
-                f"`{hardware}`: `--tag={contradicting[0]}` would select a test that says nothing "
-                f"about {contradicting[0]}. Remove the tag, or change the field "
-                f"`{HardwareField.alias}`."
-            )
-        if hardware in tags:
-            return
-        field_values: dict[type[Field], Field] = dict(self.field_values)
-        field_values[Tags] = Tags([*tags, hardware], self.address)
-        object.__setattr__(self, "field_values", FrozenDict(field_values))
+        tag_by_hardware(self, self[HardwareField].value)
 
 
 class TritonTestsOverridesField(OverridesField):
