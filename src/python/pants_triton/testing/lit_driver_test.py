@@ -283,14 +283,14 @@ def test_expand_token_leaves_linked_files_alone(tmp_path: Path) -> None:
     stored, linked = tmp_path / "stored", tmp_path / "linked"
     stored.write_text("path /token/x\n")
     linked.hardlink_to(stored) if hasattr(linked, "hardlink_to") else stored.link_to(linked)
-    expand_token([str(linked)], "/token", "/root")
-    assert linked.read_text() == "path /root/x\n"
+    expand_token([str(linked)], "/token", "/sandbox")
+    assert linked.read_text() == "path /sandbox/x\n"
     assert stored.read_text() == "path /token/x\n"
 
 
 def test_without_paths() -> None:
-    pairs = [("/tmp/s", ""), ("/tmp/s/tree", "3rdparty/t"), ("/store/abc", "3rdparty/t")]
-    text = "/tmp/s/a.c:1 in /tmp/s, /tmp/s/tree/bin/x /store/abc/bin/x -I/tmp/s/inc"
+    pairs = [("/sandbox", ""), ("/sandbox/tree", "3rdparty/t"), ("/store/abc", "3rdparty/t")]
+    text = "/sandbox/a.c:1 in /sandbox, /sandbox/tree/bin/x /store/abc/bin/x -I/sandbox/inc"
     assert without_paths(text, pairs) == "a.c:1 in ., 3rdparty/t/bin/x 3rdparty/t/bin/x -Iinc"
 
 
