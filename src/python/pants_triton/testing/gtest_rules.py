@@ -20,8 +20,6 @@ from pants.engine.fs import (
 )
 from pants.engine.process import FallibleProcessResult, Process, ProcessCacheScope
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
-from pants.engine.target import FieldSet, InferDependenciesRequest, InferredDependencies
-from pants.engine.unions import UnionRule
 from pants.util.logging import LogLevel
 
 from pants_triton.native.layout import BUILD, CHROOT
@@ -38,7 +36,6 @@ from pants_triton.native.target_types import CMakeOutputProjectField
 from pants_triton.testing.gtest_plan import test_programs
 from pants_triton.testing.gtest_subsystem import GTest
 from pants_triton.testing.gtest_target_types import (
-    GTestDependenciesField,
     GTestEnvField,
     GTestShardsField,
     GTestSourceField,
@@ -207,34 +204,5 @@ def _named(address: Address, metadata: GTestMetadata) -> Address:
     return Address(address.spec_path, target_name=address.target_name, generated_name=name)
 
 
-@dataclass(frozen=True)
-class GTestDependenciesFieldSet(FieldSet):
-    required_fields = (CMakeOutputProjectField, GTestDependenciesField)
-
-    project: CMakeOutputProjectField
-
-
-class InferGTestDependencies(InferDependenciesRequest):
-    infer_from = GTestDependenciesFieldSet
-
-
-@rule(desc="Find the project of tests", level=LogLevel.DEBUG)
-async def infer_gtest_dependencies(request: InferGTestDependencies) -> InferredDependencies:
-    field = request.field_set.project
-    projects = await Get(
-        Addresses,
-        UnparsedAddressInputs(
-            (field.value,),
-            owning_address=request.field_set.address,
-            description_of_origin=f"the `{field.alias}` of {request.field_set.address}",
-        ),
-    )
-    return InferredDependencies(projects)
-
-
 def rules():
-    return [
-        *collect_rules(),
-        *GTestRequest.rules(),
-        UnionRule(InferDependenciesRequest, InferGTestDependencies),
-    ]
+    return [*collect_rules(), *GTestRequest.rules()]

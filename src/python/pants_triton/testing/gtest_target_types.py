@@ -7,7 +7,6 @@ from typing import ClassVar
 from pants.core.goals.test import TestTimeoutField
 from pants.engine.target import (
     COMMON_TARGET_FIELDS,
-    Dependencies,
     DictStringToStringField,
     IntField,
     OptionalSingleSourceField,
@@ -17,7 +16,10 @@ from pants.engine.target import (
 from pants.util.strutil import help_text
 
 from pants_triton.hardware.target_types import tag_by_hardware
-from pants_triton.native.target_types import CMakeOutputProjectField
+from pants_triton.native.target_types import (
+    CMakeOutputDependenciesField,
+    CMakeOutputProjectField,
+)
 
 
 class GTestSourceField(OptionalSingleSourceField):
@@ -28,8 +30,8 @@ class GTestSourceField(OptionalSingleSourceField):
     expected_num_files: ClassVar[int | range] = 0
 
 
-class GTestDependenciesField(Dependencies):
-    pass
+class GTestDependenciesField(CMakeOutputDependenciesField):
+    """Depends on its `project` as a `cmake_output` does."""
 
 
 class GTestEnvField(DictStringToStringField):
