@@ -120,6 +120,22 @@ def described(manifest: Manifest) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def names_itself(said: str, manifest: Manifest) -> bool:
+    """Whether `ninja -t query` lists a phony edge among the users of its own outputs. Ninja drops such
+    an input of the first output, and goes on listing it: see `test_a_phony_edge_of_itself`."""
+    output = section = ""
+    for line in said.splitlines():
+        if not line.startswith(" "):
+            output = line[:-1]
+        elif not line.startswith("    "):
+            section = line.strip()
+        elif section == "outputs:":
+            edge = manifest.edge_of(output)
+            if edge is not None and edge.is_phony and line.strip() in edge.all_outputs:
+                return True
+    return False
+
+
 def written_command(edge: Edge) -> str:
     """A phony edge's too, which ninja lists and never runs."""
     return edge.bindings.get("command", "")
@@ -593,6 +609,7 @@ NEWLINES = st.sampled_from(["\n", "\n", "\n", "\r\n"])
 )
 @example("build a: r b#c $\n  d | e\n", "", "\n")
 @example("rule t # c\n\n  command = c\nbuild a: t b\n", "", "\n")
+@example("build b/../a : phony c/../a\n", "", "\n")
 def test_manifests_that_come_about(text: str, other: str, newline: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -612,7 +629,8 @@ def test_manifests_that_come_about(text: str, other: str, newline: str) -> None:
         assert answer(folder, "-t", "rules").split() == list(manifest.rules)
         outputs = [path for edge in manifest.edges for path in edge.all_outputs]
         if outputs:
-            assert answer(folder, "-t", "query", *map(argument, outputs)) == described(manifest)
+            said = answer(folder, "-t", "query", *map(argument, outputs))
+            assert names_itself(said, manifest) or said == described(manifest)
         _, problem = ninja(folder, "-t", "compdb")
         if not problem:
             assert_commands(manifest, folder, written_command)
