@@ -219,7 +219,9 @@ def test_processes_that_can_not_be_seen_from_here(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells one boot from another")
 def test_a_registration_of_another_host_with_the_same_home(tmp_path: Path, cache: Path) -> None:
-    path = write(cache, 2**22 + 1, started="other/pid:[1]/5", folder="/tmp/immutable_inputsGONE")
+    path = write(
+        cache, 2**22 + 1, started="other/pid:[1]/5", folder="/elsewhere/immutable_inputsGONE"
+    )
     register(cache, program_of(tmp_path, "A1"), os.getpid(), quiet)
     assert path.exists()
 
