@@ -1,7 +1,7 @@
 """Remove the folders that Pants leaves behind where it runs without its daemon.
 
 Each Pants process lays out the immutable inputs of its processes (a toolchain, some gigabytes) in
-`<tmp>/immutable_inputsXXXXXX`, and nobody removes that folder after a process that has no daemon.
+`<tmp>/immutable_inputsXXXXXX`, and leaves that folder when it ends without having been a daemon.
 This program is such an input itself, so it knows where that folder is. It writes down which process
 it belongs to, at `<cache>/leftovers/<pid>.json`; whoever comes later removes it once that process is
 gone.

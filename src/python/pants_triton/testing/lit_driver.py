@@ -152,7 +152,7 @@ def run_test(root: str, args: argparse.Namespace) -> list[Outcome]:
             outcomes, has_errors = _find_and_execute(root, args)
     except SystemExit:  # How lit gives up, `lit_config.fatal`.
         outcomes, has_errors = [], True
-    except Exception:
+    except Exception:  # A suite's own configuration is code, so anything can come out of it.
         said.write(traceback.format_exc())
         outcomes, has_errors = [], True
     if has_errors:
