@@ -18,7 +18,7 @@ from pants_triton.native.compile_command import (
     parse_tablegen,
 )
 from pants_triton.native.layout import BUILD, CHROOT, ROOT_TOKEN, below, in_root
-from pants_triton.native.manifest import Edge, Manifest
+from pants_triton.native.manifest import CONSOLE_POOL, Edge, Manifest
 
 # Parts of commands that are left out.
 _LEFT_OUT = (
@@ -34,6 +34,8 @@ _MAX_ARGUMENT = 32_000
 
 # A word of a shell's command line, as it is spelled.
 _WORD = re.compile(r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""")
+
+_LINK_RULE = re.compile(r"_(?:EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)_LINKER_")
 
 _SHARED_LIBRARY = re.compile(r"\.so(?:\.[0-9.]+)?$|\.dylib$")
 
@@ -193,6 +195,19 @@ def run_time_files(
             inputs = (in_root(p) for p in (*edge.inputs, *edge.implicit_inputs))
             todo += [p for p in inputs if p is not None and _SHARED_LIBRARY.search(p)]
     return tuple(found)
+
+
+def is_program_link(edge: Edge) -> bool:
+    """Whether the edge links a program or shared library, which takes much memory; static ones are
+    archives."""
+    return _LINK_RULE.search(edge.rule) is not None
+
+
+def pool_of(manifest: Manifest, edge: Edge) -> tuple[str, int] | None:
+    """The name and depth of the pool that the edge is in, None for none. That of ninja for the
+    terminal counts as none: no edge has a terminal here."""
+    depth = manifest.pools.get(edge.pool, 0)
+    return (edge.pool, depth) if depth and edge.pool != CONSOLE_POOL else None
 
 
 def named_paths(command: str) -> list[str]:

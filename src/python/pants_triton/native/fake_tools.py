@@ -45,14 +45,25 @@ _LOCK = "3rdparty/artifacts.lock.json"
 # Processes have this PATH, and so these tools.
 _PATH = "/usr/bin:/bin"
 
-# Hosted compilers of GNU begin with a header of the C library. There may be no lld.
+# Hosted compilers of GNU begin with a header of the C library. There may be no lld. Where LINK_LOG
+# names a file, links take a while and are logged: + for a start, - for an end.
 _COMPILER = """\
 #!/bin/sh
+compiles=
 for argument; do
   shift
+  [ "$argument" = -c ] && compiles=1
   [ "$argument" = -fuse-ld=lld ] || set -- "$@" "$argument"
 done
-exec {compiler} -ffreestanding "$@"
+if [ -n "$compiles" ] || [ -z "$LINK_LOG" ]; then
+  exec {compiler} -ffreestanding "$@"
+fi
+echo + >> "$LINK_LOG"
+{compiler} -ffreestanding "$@"
+code=$?
+sleep 0.3
+echo - >> "$LINK_LOG"
+exit $code
 """
 
 _SCRIPTS = {
@@ -246,6 +257,8 @@ class Runner(RuleRunner):
                 *self.caches,
                 f"--local-execution-root-dir={self.sandboxes}",
                 "--keep-sandboxes=always",
+                # More than a small machine has, so that what must not run at once could.
+                "--process-execution-local-parallelism=4",
             ],
             isolated_local_store=True,
         )

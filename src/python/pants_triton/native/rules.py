@@ -42,13 +42,16 @@ from pants.util.logging import LogLevel
 
 from pants_triton.artifact.fetch_rules import HOST_CACHE, FetchSettings, start_script
 from pants_triton.artifact.rules import ArtifactTrees, ArtifactTreesRequest
+from pants_triton.native import limit_rules
 from pants_triton.native.configure import PROGRAM_MODULES
 from pants_triton.native.edges import (
     Step,
     declared_inputs,
+    is_program_link,
     make_step,
     may_read,
     named_paths,
+    pool_of,
     run_time_files,
     shell_script,
     shown_command,
@@ -64,6 +67,7 @@ from pants_triton.native.layout import (
     leaf_folders,
     toolchain_file,
 )
+from pants_triton.native.limit_rules import EdgeLimits
 from pants_triton.native.manifest import Manifest, ManifestError, read_manifest
 from pants_triton.native.subsystem import NativeError, NativeSubsystem
 from pants_triton.native.target_types import (
@@ -566,18 +570,21 @@ async def run_edge(request: EdgeRequest) -> EdgeResult:
     input_digest = await Get(Digest, MergeDigests((own, *(result.digest for result in results))))
     number = project.numbers.get(request.index)
     count = f"[{number}/{len(project.numbers)}] " if number else ""
-    result = await Get(
-        FallibleProcessResult,
-        Process(
-            argv=shell_script(step, expand),
-            env=project.configured.env,
-            input_digest=input_digest,
-            immutable_input_digests=project.trees,
-            output_files=step.outputs,
-            description=f"{count}{step.description}",
-            remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS,
-        ),
+    process = Process(
+        argv=shell_script(step, expand),
+        env=project.configured.env,
+        input_digest=input_digest,
+        immutable_input_digests=project.trees,
+        output_files=step.outputs,
+        description=f"{count}{step.description}",
+        remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS,
     )
+    is_link = is_program_link(edge)
+    pool = pool_of(project.manifest, edge)
+    if is_link or pool is not None:
+        limits = await Get(EdgeLimits)
+        process = limits.bounded(process, limits.bounds(is_link, pool))
+    result = await Get(FallibleProcessResult, Process, process)
     if result.exit_code == 0:
         return EdgeResult(result.output_digest)
     output = _without_sandbox((result.stdout + b"\n" + result.stderr).decode("utf-8", "replace"))
@@ -768,4 +775,4 @@ async def build_outputs(request: BuiltOutputsRequest) -> BuiltOutputs:
 
 
 def rules():
-    return collect_rules()
+    return [*collect_rules(), *limit_rules.rules()]

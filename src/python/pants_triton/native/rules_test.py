@@ -385,6 +385,93 @@ def test_a_custom_command_reads_what_it_declares(project: Project) -> None:
     assert "FAILED: Generating include/demo/version.h" in error_of(project)
 
 
+# --- how many at once --------------------------------------------------------------------------
+
+TOOLS = [f"tool{number}" for number in range(6)]
+
+
+def with_many_tools(project: Project, log: Path, code: str = "") -> None:
+    """Let it have programs whose links are logged, and which need nothing of each other."""
+    project.write(
+        {
+            "BUILD": f"""\
+            cmake_project(name="project", env={{"LINK_LOG": "{log}"}})
+            cmake_output(name="tool", project=":project", outputs={TOOLS})
+            """,
+            "CMakeLists.txt": f"""\
+            cmake_minimum_required(VERSION 3.20)
+            project(demo CXX)
+            {code}
+            foreach(name {" ".join(TOOLS)})
+              add_executable(${{name}} bin/main.cpp)
+            endforeach()
+            """,
+            "bin/main.cpp": "int main() { return 0; }\n",
+        }
+    )
+
+
+def most_links_at_once(log: Path) -> int:
+    text = log.read_text()
+    running = most = 0
+    for line in text.split():
+        running += 1 if line == "+" else -1
+        most = max(most, running)
+    assert running == 0
+    # One more links what CMake tries the compiler with.
+    assert text.count("+") >= len(TOOLS)
+    return most
+
+
+@pytest.mark.parametrize(
+    "option, code, expected",
+    [
+        pytest.param(1, "", 1, id="an option"),
+        pytest.param(2, "", 2, id="an option, two"),
+        pytest.param(0, "", 4, id="none"),
+        pytest.param(
+            0,
+            "set_property(GLOBAL APPEND PROPERTY JOB_POOLS heavy=1)\nset(CMAKE_JOB_POOL_LINK heavy)",
+            1,
+            id="a pool",
+        ),
+    ],
+)
+def test_how_many_links_run_at_once(
+    project: Project, tmp_path: Path, option: int, code: str, expected: int
+) -> None:
+    project.runner.begin(f"--native-max-links={option}")
+    with_many_tools(project, tmp_path / "log", code)
+    project.build()
+    assert most_links_at_once(tmp_path / "log") == expected
+
+
+def test_a_bound_is_part_of_no_key(project: Project, tmp_path: Path) -> None:
+    project.runner.begin("--native-max-links=2")
+    with_many_tools(project, tmp_path / "log")
+    project.build()
+    before = set(project.runner.sandboxes.iterdir())
+    project.runner.begin("--native-max-links=1")
+    project.build()
+    pool = "set_property(GLOBAL PROPERTY JOB_POOLS heavy=1)\nset(CMAKE_JOB_POOL_LINK heavy)"
+    with_many_tools(project, tmp_path / "log", pool)
+    project.runner.begin()
+    project.build()
+    ran = [
+        script.read_text()
+        for folder in set(project.runner.sandboxes.iterdir()) - before
+        for script in folder.glob("__run.sh")
+    ]
+    assert len(ran) == 1 and ".pants_triton_configure" in ran[0]
+
+
+def test_no_number_of_links(project: Project) -> None:
+    project.runner.begin("--native-max-links=-1")
+    assert error_of(project) == (
+        "The option `[native].max_links` must be a number of links, or 0 for any number, but is -1."
+    )
+
+
 # --- of other kinds ----------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pants.option.option_types import StrOption
+from pants.option.option_types import IntOption, StrOption
 from pants.option.subsystem import Subsystem
 from pants.util.strutil import help_text, softwrap
 
@@ -29,4 +29,17 @@ class NativeSubsystem(Subsystem):
     cmake = StrOption(
         default="3rdparty/cmake:cmake",
         help="The artifact with `bin/cmake` and `bin/ninja`.",
+    )
+    max_links = IntOption(
+        default=None,
+        help=softwrap(
+            """
+            How many programs and shared libraries are linked at once, by all Pants runs of this user
+            on this machine; 0 for any number. By default one for each 4 GiB of memory that the machine
+            or container has. Pools of ninja (CMake's `JOB_POOLS`) bound their edges besides.
+
+            It is part of no key. A link that waits holds one of the places of
+            `[GLOBAL].process_execution_local_parallelism`.
+            """
+        ),
     )
