@@ -23,6 +23,7 @@ from pants.core.subsystems import python_bootstrap
 from pants.core.util_rules import system_binaries
 from pants.engine.addresses import Address
 from pants.engine.fs import Digest, DigestContents, DigestEntries
+from pants.engine.internals.parametrize import Parametrize
 from pants.testutil.rule_runner import QueryRule, RuleRunner
 
 from pants_triton.artifact import rules as artifact_rules
@@ -260,6 +261,7 @@ class Runner(RuleRunner):
                 # More than a small machine has, so that what must not run at once could.
                 "--process-execution-local-parallelism=4",
             ],
+            objects={"parametrize": Parametrize},
             isolated_local_store=True,
         )
         self.write_files(fake_tools(folder))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass
-from typing import Iterable
+from typing import Iterable, Mapping
 
 #: The build folder, below the root of every sandbox.
 BUILD = "_build"
@@ -102,13 +102,20 @@ def find_toolchain(path: str, members: Iterable[str]) -> Toolchain | None:
     )
 
 
-def toolchain_file(toolchain: Toolchain, root: str, trees: Iterable[str]) -> str:
+def toolchain_file(
+    toolchain: Toolchain,
+    root: str,
+    trees: Iterable[str],
+    flags: str = "",
+    variables: Mapping[str, str] = {},
+) -> str:
     """CMake's toolchain file. `root` is the sandbox's root as CMake shall see it; `trees` are the
-    artifacts' folders, where packages are looked for."""
+    artifacts' folders, where packages are looked for; `flags` are more ones of the compiler,
+    `variables` more ones of CMake's cache."""
     tree = f"{root}/{toolchain.path}"
     # `-no-canonical-prefixes`: else clang names itself and its headers by where Pants really keeps
     # them. The prefix map keeps the sandbox's path out of what is compiled.
-    flags = f"-no-canonical-prefixes -ffile-prefix-map={root}=."
+    flags = f"-no-canonical-prefixes -ffile-prefix-map={root}=. {flags}".rstrip()
     lines = [
         f'set(CMAKE_C_COMPILER "{tree}/{toolchain.bin}/clang")',
         f'set(CMAKE_CXX_COMPILER "{tree}/{toolchain.bin}/clang++")',
@@ -135,4 +142,5 @@ def toolchain_file(toolchain: Toolchain, root: str, trees: Iterable[str]) -> str
     ]
     if toolchain.is_sysroot:
         lines.insert(0, f'set(CMAKE_SYSROOT "{tree}")')
+    lines += [f'set({name} "{value}" CACHE STRING "")' for name, value in variables.items()]
     return "\n".join(lines) + "\n"

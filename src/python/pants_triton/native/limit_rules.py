@@ -11,6 +11,7 @@ from pathlib import Path
 from pants.engine.fs import CreateDigest, Digest, FileContent, MergeDigests
 from pants.engine.process import Process
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
+from pants.util.frozendict import FrozenDict
 
 from pants_triton.artifact.fetch_rules import (
     CACHE_NAME,
@@ -70,7 +71,9 @@ class EdgeLimits:
                 "--",
                 *process.argv,
             ),
-            immutable_input_digests={**process.immutable_input_digests, _PROGRAM: self.program},
+            immutable_input_digests=FrozenDict(
+                {**process.immutable_input_digests, _PROGRAM: self.program}
+            ),
             append_only_caches=HOST_CACHE,
         )
 

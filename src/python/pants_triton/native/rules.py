@@ -32,6 +32,7 @@ from pants.engine.rules import Get, MultiGet, collect_rules, rule
 from pants.engine.target import (
     HydratedSources,
     HydrateSourcesRequest,
+    Target,
     TransitiveTargets,
     TransitiveTargetsRequest,
     WrappedTarget,
@@ -59,6 +60,7 @@ from pants_triton.native.edges import (
 from pants_triton.native.includes import Resolver, Scans
 from pants_triton.native.layout import (
     BUILD,
+    CHROOT,
     ROOT_TOKEN,
     Toolchain,
     below,
@@ -69,8 +71,18 @@ from pants_triton.native.layout import (
 )
 from pants_triton.native.limit_rules import EdgeLimits
 from pants_triton.native.manifest import Manifest, ManifestError, read_manifest
+from pants_triton.native.sanitizers import (
+    RUNTIME,
+    SANITIZERS,
+    build_environment,
+    cmake_variables,
+    compiler_flags,
+    missing_runtime,
+    test_environment,
+)
 from pants_triton.native.subsystem import NativeError, NativeSubsystem
 from pants_triton.native.target_types import (
+    CMakeBuildTypeField,
     CMakeCacheField,
     CMakeConfigureSourcesField,
     CMakeEnvField,
@@ -79,6 +91,7 @@ from pants_triton.native.target_types import (
     CMakeOutputProjectField,
     CMakeOutputSourceField,
     CMakeProjectSourcesField,
+    CMakeSanitizersField,
 )
 from pants_triton.program.rules import Program, ProgramRequest
 
@@ -87,6 +100,7 @@ logger = logging.getLogger(__name__)
 _PROGRAM = ".pants_triton_configure"
 _TOOLCHAIN_FILE = "_toolchain.cmake"
 _RECORD = "_configure.json"
+_BUILD_TYPE = "CMAKE_BUILD_TYPE"
 
 # A remote cache is asked this long before an edge is run here: else a quick compile would win over
 # the hit, and a slow one be started for nothing.
@@ -113,11 +127,19 @@ class ProjectToolsRequest(EngineAwareParameter):
 
 @dataclass(frozen=True)
 class ProjectTools:
-    """The artifacts' trees by their paths, the compiler among them, and where CMake is."""
+    """The artifacts' trees by their paths, the compiler among them, where CMake is, and which
+    sanitizers are compiled in."""
 
     trees: FrozenDict[str, Digest]
     toolchain: Toolchain
     cmake: str
+    sanitizers: tuple[str, ...] = ()
+
+    @property
+    def test_environment(self) -> Mapping[str, str]:
+        """For tests of what is built, with CHROOT."""
+        symbolizer = f"{CHROOT}/{self.toolchain.path}/{self.toolchain.bin}/llvm-symbolizer"
+        return test_environment(self.sanitizers, symbolizer)
 
     @property
     def runtime_trees(self) -> FrozenDict[str, Digest]:
@@ -136,7 +158,8 @@ async def find_project_tools(request: ProjectToolsRequest, native: NativeSubsyst
         )
         for name, spec in (("toolchain", native.toolchain), ("cmake", native.cmake))
     )
-    artifacts, toolchain_trees, cmake_trees = await MultiGet(
+    wrapped, artifacts, toolchain_trees, cmake_trees = await MultiGet(
+        Get(WrappedTarget, WrappedTargetRequest(request.address, "<infallible>")),
         Get(ArtifactTrees, ArtifactTreesRequest((request.address, *toolchain, *cmake))),
         Get(ArtifactTrees, ArtifactTreesRequest(tuple(toolchain))),
         Get(ArtifactTrees, ArtifactTreesRequest(tuple(cmake))),
@@ -158,8 +181,24 @@ async def find_project_tools(request: ProjectToolsRequest, native: NativeSubsyst
             "Name an artifact that has clang and lld."
         )
     return ProjectTools(
-        artifacts.immutable_input_digests, found_toolchain, cmake_trees.trees[0].path
+        artifacts.immutable_input_digests,
+        found_toolchain,
+        cmake_trees.trees[0].path,
+        _sanitizers(wrapped.target, native),
     )
+
+
+def _sanitizers(target: Target, native: NativeSubsystem) -> tuple[str, ...]:
+    value = target[CMakeSanitizersField].value if target.has_field(CMakeSanitizersField) else ()
+    if value is not None:
+        return tuple(value)
+    unknown = sorted(set(native.sanitizers) - set(SANITIZERS))
+    if unknown:
+        raise NativeError(
+            f"The option `[native].sanitizers` has {', '.join(unknown)}, but there are only "
+            f"{', '.join(SANITIZERS)}."
+        )
+    return tuple(native.sanitizers)
 
 
 # --- configured --------------------------------------------------------------------------------
@@ -219,7 +258,7 @@ async def find_project_sources(request: ProjectSourcesRequest) -> ProjectSources
 
 @rule(desc="Configure a project with CMake", level=LogLevel.DEBUG)
 async def configure_project(
-    request: ConfiguredProjectRequest, settings: FetchSettings
+    request: ConfiguredProjectRequest, settings: FetchSettings, native: NativeSubsystem
 ) -> ConfiguredProject:
     assert __package__ is not None
     address = request.address
@@ -236,6 +275,15 @@ async def configure_project(
             f"{address}: there is no {lists} among its `{CMakeProjectSourcesField.alias}`: declare "
             "the project in the folder of its root `CMakeLists.txt`."
         )
+    cache = dict(target[CMakeCacheField].value or {})
+    build_type = target[CMakeBuildTypeField].value
+    if build_type and _BUILD_TYPE in cache:
+        raise NativeError(
+            f"{address} has a `{CMakeBuildTypeField.alias}`, and {_BUILD_TYPE} in its "
+            f"`{CMakeCacheField.alias}`: remove one of them."
+        )
+    if build_type or native.build_type:
+        cache.setdefault(_BUILD_TYPE, build_type or native.build_type or "")
     # Editing what configuring doesn't read must not configure anew: it sees that the file is there.
     stand_ins = sorted(set(sources.snapshot.files) - set(sources.configure.files))
     start, added = await MultiGet(
@@ -250,7 +298,13 @@ async def configure_project(
                     *(FileContent(path, b"") for path in stand_ins),
                     FileContent(
                         _TOOLCHAIN_FILE,
-                        toolchain_file(tools.toolchain, ROOT_TOKEN, tools.trees).encode(),
+                        toolchain_file(
+                            tools.toolchain,
+                            ROOT_TOKEN,
+                            tools.trees,
+                            compiler_flags(tools.sanitizers),
+                            cmake_variables(tools.sanitizers),
+                        ).encode(),
                     ),
                 ]
             ),
@@ -263,6 +317,7 @@ async def configure_project(
     env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
     if tools.toolchain.library_path:
         env["LD_LIBRARY_PATH"] = tools.toolchain.library_path
+    env.update(build_environment(tools.sanitizers))
     env.update(target[CMakeEnvField].value or {})
     settings.leave()
     result = await Get(
@@ -277,7 +332,7 @@ async def configure_project(
                 *(f"--tree={path}" for path in sorted(tools.trees)),
                 f"--record={_RECORD}",
                 "--",
-                *(f"-D{k}={v}" for k, v in sorted((target[CMakeCacheField].value or {}).items())),
+                *(f"-D{name}={value}" for name, value in sorted(cache.items())),
             ),
             env=env,
             input_digest=input_digest,
@@ -291,7 +346,12 @@ async def configure_project(
     )
     output = result.stderr.decode("utf-8", "replace").rstrip()
     if result.exit_code != 0:
-        raise NativeError(f"{address} can't be configured:\n{output}")
+        hint = (
+            f"\n{missing_runtime(native.toolchain)}"
+            if tools.sanitizers and RUNTIME in output
+            else ""
+        )
+        raise NativeError(f"{address} can't be configured:\n{output}{hint}")
     record_digest, digest = await MultiGet(
         Get(Digest, DigestSubset(result.output_digest, PathGlobs([_RECORD]))),
         Get(Digest, DigestSubset(result.output_digest, PathGlobs([f"{BUILD}/**"]))),

@@ -385,6 +385,106 @@ def test_a_custom_command_reads_what_it_declares(project: Project) -> None:
     assert "FAILED: Generating include/demo/version.h" in error_of(project)
 
 
+# --- in which way it is built ------------------------------------------------------------------
+
+WAYS = """\
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE none)
+endif()
+file(WRITE ${CMAKE_BINARY_DIR}/way.txt "${CMAKE_BUILD_TYPE} ${CMAKE_CXX_FLAGS}")
+add_custom_command(OUTPUT out.txt COMMAND cat way.txt > out.txt DEPENDS ${CMAKE_BINARY_DIR}/way.txt)
+"""
+
+
+def way_of(project: Project, name: str = "tool") -> str:
+    (text,) = project.runner.contents(project.build(name).digest).values()
+    return text.decode()
+
+
+def tells_its_way(project: Project, fields: str = "") -> None:
+    project.edit("BUILD", '"project"', f'"project", {fields}')
+    project.edit("BUILD", "bin/tool", "out.txt")
+    project.edit("CMakeLists.txt", "project(demo CXX)", f"project(demo CXX)\n{WAYS}")
+    project.edit(
+        "CMakeLists.txt", "version.txt)\n", "version.txt)\nadd_custom_target(out DEPENDS out.txt)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "fields, option, expected",
+    [
+        pytest.param("", "", "none", id="nothing"),
+        pytest.param('build_type="Debug"', "", "Debug", id="the field"),
+        pytest.param("", "Release", "Release", id="the option"),
+        pytest.param('build_type="Debug"', "Release", "Debug", id="both"),
+        pytest.param('cache={"CMAKE_BUILD_TYPE": "Debug"}', "Release", "Debug", id="the cache"),
+    ],
+)
+def test_build_types(project: Project, fields: str, option: str, expected: str) -> None:
+    tells_its_way(project, fields)
+    if option:
+        project.runner.begin(f"--native-build-type={option}")
+    assert way_of(project).split()[0] == expected
+
+
+def test_two_ways_of_one_project(project: Project) -> None:
+    tells_its_way(project, 'build_type=parametrize("Release", "TritonBuildWithO1")')
+    project.write(
+        {
+            "BUILD": project.file("BUILD").read_text()
+            + """
+for type in ["Release", "TritonBuildWithO1"]:
+    cmake_output(name=type, project=f":project@build_type={type}", outputs=["out.txt"])
+"""
+        }
+    )
+    for name in ("Release", "TritonBuildWithO1"):
+        assert way_of(project, name).split()[0] == name
+
+
+def test_two_build_types(project: Project) -> None:
+    project.edit("BUILD", '"project"', '"project", build_type="A", cache={"CMAKE_BUILD_TYPE": "B"}')
+    assert error_of(project) == (
+        f"{project.address('project')} has a `build_type`, and CMAKE_BUILD_TYPE in its `cache`: "
+        "remove one of them."
+    )
+
+
+@pytest.mark.parametrize(
+    "fields, option, expected",
+    [
+        pytest.param('sanitizers=["undefined"]', "", True, id="the field"),
+        pytest.param("", "undefined", True, id="the option"),
+        pytest.param("sanitizers=[]", "undefined", False, id="not this one"),
+    ],
+)
+def test_sanitizers(project: Project, fields: str, option: str, expected: bool) -> None:
+    tells_its_way(project, fields)
+    if option:
+        project.runner.begin(f"--native-sanitizers={option}")
+    assert ("-fsanitize=undefined" in way_of(project).split()) is expected
+
+
+def test_no_sanitizer(project: Project) -> None:
+    project.runner.begin("--native-sanitizers=addres")
+    assert error_of(project) == (
+        "The option `[native].sanitizers` has addres, but there are only address, leak, memory, "
+        "thread, undefined."
+    )
+
+
+def test_a_toolchain_without_sanitizers(project: Project) -> None:
+    # As lld says it.
+    code = 'message(FATAL_ERROR "cannot open /x/libclang_rt.asan.a: No such file")'
+    project.edit("CMakeLists.txt", "project(demo CXX)", f"project(demo CXX)\n{code}")
+    assert "libclang-rt-19-dev" not in error_of(project)
+    project.edit("BUILD", '"project"', '"project", sanitizers=["undefined"]')
+    assert "3rdparty:toolchain, which the option `[native].toolchain` names, has no" in (
+        error := error_of(project)
+    )
+    assert "add `libclang-rt-19-dev` to its `packages`" in error
+
+
 # --- how many at once --------------------------------------------------------------------------
 
 TOOLS = [f"tool{number}" for number in range(6)]

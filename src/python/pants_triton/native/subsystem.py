@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pants.option.option_types import IntOption, StrOption
+from pants.option.option_types import IntOption, StrListOption, StrOption
 from pants.option.subsystem import Subsystem
 from pants.util.strutil import help_text, softwrap
 
@@ -29,6 +29,24 @@ class NativeSubsystem(Subsystem):
     cmake = StrOption(
         default="3rdparty/cmake:cmake",
         help="The artifact with `bin/cmake` and `bin/ninja`.",
+    )
+    build_type = StrOption(
+        default=None,
+        help=softwrap(
+            """
+            CMake's `CMAKE_BUILD_TYPE` of projects that don't say it themselves, by their `build_type`
+            or `cache`.
+            """
+        ),
+    )
+    sanitizers = StrListOption(
+        default=[],
+        help=softwrap(
+            """
+            Sanitizers of projects that don't say it themselves, such as `["address", "undefined"]`:
+            see the field `sanitizers` of `cmake_project`.
+            """
+        ),
     )
     max_links = IntOption(
         default=None,

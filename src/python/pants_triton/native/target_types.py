@@ -21,6 +21,8 @@ from pants.engine.target import (
 from pants.util.docutil import bin_name
 from pants.util.strutil import help_text
 
+from pants_triton.native.sanitizers import SANITIZERS
+
 # --- cmake_project ---------------------------------------------------------------------------
 
 
@@ -84,6 +86,39 @@ class CMakeEnvField(DictStringToStringField):
     )
 
 
+class CMakeBuildTypeField(StringField):
+    alias = "build_type"
+    help = help_text(
+        """
+        CMake's `CMAKE_BUILD_TYPE`: `Release`, `RelWithDebInfo`, `Debug`, or one that the project
+        defines, such as Triton's `TritonRelBuildWithAsserts` and `TritonBuildWithO1`. By default
+        `[native].build_type`, unless `cache` has it.
+
+        A project that is built in two ways is parametrized:
+        `build_type=parametrize("Release", "TritonBuildWithO1")` makes `:triton@build_type=Release`
+        and another, to name in the `project` of outputs and tests.
+        """
+    )
+
+
+class CMakeSanitizersField(StringSequenceField):
+    alias = "sanitizers"
+    valid_choices = tuple(SANITIZERS)
+    help = help_text(
+        """
+        Sanitizers to compile and link everything with, as `-fsanitize=` names them:
+        `["address", "undefined"]`. By default `[native].sanitizers`. What one of them finds ends the
+        program, so that its test fails. Options for tests, such as `ASAN_OPTIONS`, go into their
+        `env`.
+
+        The toolchain must have their libraries: of Debian's packages that is `libclang-rt-19-dev`.
+        A library for Python has them only where Python preloads them, so test tools and GoogleTest
+        programs with them. For two builds side by side:
+        `sanitizers=parametrize(plain=[], asan=["address"])`.
+        """
+    )
+
+
 class CMakeProjectTarget(Target):
     alias = "cmake_project"
     core_fields = (
@@ -91,6 +126,8 @@ class CMakeProjectTarget(Target):
         CMakeProjectSourcesField,
         CMakeProjectDependenciesField,
         CMakeConfigureSourcesField,
+        CMakeBuildTypeField,
+        CMakeSanitizersField,
         CMakeCacheField,
         CMakeEnvField,
     )

@@ -155,6 +155,7 @@ async def run_gtest(
         if metadata.shards > 1:
             env["GTEST_TOTAL_SHARDS"] = str(metadata.shards)
             env["GTEST_SHARD_INDEX"] = str(metadata.shard)
+        env.update(tools.test_environment)
         env.update(field_set.env.value or {})
         process = Process(
             (

@@ -88,21 +88,21 @@ def project(runner: Runner, request: pytest.FixtureRequest) -> Project:
     return runner.project("src/" + re.sub(r"\W+", "_", request.node.name), FILES)
 
 
-def partitions(project: Project) -> Partitions[GTestFieldSet, Any]:
-    field_set = GTestFieldSet.create(project.runner.get_target(project.address("unit")))
+def partitions(project: Project, name: str = "unit") -> Partitions[GTestFieldSet, Any]:
+    field_set = GTestFieldSet.create(project.runner.get_target(project.address(name)))
     request = GTestRequest.PartitionRequest((field_set,))
     return project.runner.request(Partitions, [request])
 
 
-def run_tests(project: Project) -> dict[str, TestResult]:
+def run_tests(project: Project, name: str = "unit") -> dict[str, TestResult]:
     """The results by what the summary calls them, after the target's address."""
     found = {}
-    for partition in partitions(project):
+    for partition in partitions(project, name):
         batch = GTestRequest.Batch("", partition.elements, partition.metadata)
         result = project.runner.request(TestResult, [batch])
         (address,) = result.addresses
-        assert address.spec.startswith(project.address("unit").spec)
-        found[address.spec[len(project.address("unit").spec) :]] = result
+        assert address.spec.startswith(project.address(name).spec)
+        found[address.spec[len(project.address(name).spec) :]] = result
     return found
 
 
@@ -161,6 +161,38 @@ def test_a_program_that_cant_be_built_fails_alone(project: Project) -> None:
     assert "1 edge failed" in bad.stderr and "no_such_name" in bad.stderr
     (report,) = reports(project, bad)
     assert b"no_such_name" in report and b"<error" in report
+
+
+BUG = """\
+extern "C" int puts(const char*);
+int main(int count, char**) {
+  volatile int numbers[2] = {0, 0};
+  int sum = numbers[count];  // One past the end, with the one argument that it gets.
+  puts("ran to its end");
+  return sum & 0;
+}
+"""
+
+
+def test_a_sanitizer_catches_what_is_passed_over_otherwise(project: Project) -> None:
+    project.write(
+        {
+            "BUILD": """\
+                cmake_project(
+                    name="project",
+                    sanitizers=parametrize(plain=[], asan=["address", "undefined"]),
+                )
+                gtest_tests(name="unit", project=":project@sanitizers=plain")
+                gtest_tests(name="sanitized", project=":project@sanitizers=asan")
+                """,
+            "unittest/test.cpp": BUG,
+        }
+    )
+    plain = run_tests(project)["#bin/good_test"]
+    assert (plain.exit_code, plain.stdout) == (0, "ran to its end\n")
+    sanitized = run_tests(project, "sanitized")["#bin/good_test"]
+    assert sanitized.exit_code != 0 and "ran to its end" not in sanitized.stdout
+    assert re.search("stack-buffer-overflow|runtime error: index 2 out of bounds", sanitized.stderr)
 
 
 def test_a_project_that_cant_be_configured_fails_its_tests_alone(project: Project) -> None:

@@ -524,6 +524,7 @@ class LitSuite(EngineAwareReturnType):
     expand: tuple[str, ...] = ()
     trees: tuple[str, ...] = ()
     library_path: str = ""
+    env: FrozenDict[str, str] = FrozenDict()
     error: str = ""
 
     def level(self) -> LogLevel | None:
@@ -628,6 +629,7 @@ async def set_up_lit_suite(request: LitSuiteRequest, program: LitProgram) -> Lit
         tuple(file for file in site.files if file[len(BUILD) + 1 :] in set(configured.with_token)),
         tuple(sorted(trees)),
         tools.toolchain.library_path,
+        FrozenDict(tools.test_environment),
     )
 
 
@@ -730,7 +732,7 @@ async def set_up_lit_test(
         Process(
             argv=argv,
             env=process_environment(
-                {"PATH": "/usr/bin:/bin", "LC_ALL": "C", **extra_env.env},
+                {"PATH": "/usr/bin:/bin", "LC_ALL": "C", **suite.env, **extra_env.env},
                 hardware=requirement.hardware,
                 fingerprint=metadata.plan.fingerprint,
                 target_env=field_set.env.value or FrozenDict(),
