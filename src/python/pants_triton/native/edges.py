@@ -5,6 +5,7 @@ Paths here are below the sandbox's root; see `layout.py`.
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 import shlex
@@ -31,6 +32,17 @@ _LEFT_OUT = (
 
 # In characters of up to four bytes: an argument of a process has at most 128 KiB on Linux.
 _MAX_ARGUMENT = 32_000
+
+# In bytes: what is longer than that goes into files. Linux has 128 KiB for one argument, and at
+# least as much for all of them; macOS 1 MiB for all.
+_MAX_SCRIPT = 96_000
+_MAX_ARGUMENTS = 500_000
+# Of the sandbox's root, which Pants puts into arguments.
+_LONGEST_ROOT = 250
+
+# Files of an edge whose command is too long, in the sandbox's root.
+_SCRIPT_FILE = ".pants_triton_edge.sh"
+_RESPONSE_FILE = ".pants_triton_edge.rsp"
 
 # A word of a shell's command line, as it is spelled.
 _WORD = re.compile(r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""")
@@ -232,10 +244,33 @@ def may_read(command: str, path: str) -> bool:
     return not _ABOUT_THE_BUILD.fullmatch(path) or posixpath.basename(path) in command
 
 
-def shell_script(step: Step, expand: Sequence[str] = ()) -> tuple[str, ...]:
+def edge_process(
+    step: Step, expand: Sequence[str] = ()
+) -> tuple[tuple[str, ...], dict[str, bytes]]:
+    """The arguments of the process that runs `step`, as `shell_script`, and the files that it needs
+    in the sandbox's root: none, but where the arguments would be more than a system takes."""
+    argv = shell_script(step, expand)
+    sizes = [len(os.fsencode(a)) + a.count(CHROOT) * _LONGEST_ROOT for a in argv]
+    if max(sizes) <= _MAX_SCRIPT and sum(sizes) <= _MAX_ARGUMENTS:
+        return argv, {}
+    script = shell_script(step, expand, response_file=f"../{_RESPONSE_FILE}")[2]
+    files = {
+        _SCRIPT_FILE: os.fsencode(script),
+        _RESPONSE_FILE: os.fsencode(step.rspfile_content),
+    }
+    # What Pants does with arguments; it would do it with this one, too, were it spelled as it is.
+    expanded = f"{_SCRIPT_FILE}.expanded"
+    start = f'sed "s|[{{]chroot}}|$1|g" {_SCRIPT_FILE} > {expanded} && exec /bin/sh {expanded} "$1"'
+    return ("/bin/sh", "-c", start, "edge", CHROOT), files
+
+
+def shell_script(
+    step: Step, expand: Sequence[str] = (), response_file: str = ""
+) -> tuple[str, ...]:
     """The arguments of the process that runs `step` in the build folder, with CHROOT.
 
-    `expand` are files, relative to the build folder, in which ROOT_TOKEN must be the real root.
+    `expand` are files, relative to the build folder, in which ROOT_TOKEN must be the real root;
+    `response_file` the one that has the response file's content, which else is among the arguments.
     """
     command = step.command.replace(ROOT_TOKEN, CHROOT)
     lines = [f"cd {BUILD} || exit"]
@@ -248,14 +283,15 @@ def shell_script(step: Step, expand: Sequence[str] = ()) -> tuple[str, ...]:
             'cat "$file.expanded" > "$file" && rm "$file.expanded" || exit; done'
         )
     if step.rspfile:
-        content = step.rspfile_content
+        content = "" if response_file else step.rspfile_content
         # With the token, which is whole again once the arguments are one text.
         arguments = [
             content[start : start + _MAX_ARGUMENT]
             for start in range(0, len(content), _MAX_ARGUMENT)
         ]
+        source = f"cat {response_file}" if response_file else 'printf %s "$@"'
         lines.append(
-            f'(root=$1; shift; printf %s "$@" | sed "s|{ROOT_TOKEN}|$root|g") '
+            f'(root=$1; shift; {source} | sed "s|{ROOT_TOKEN}|$root|g") '
             f"> {shlex.quote(step.rspfile)} || exit"
         )
     lines.append(command)

@@ -12,6 +12,7 @@ import pytest
 from pants_triton.native.edges import (
     Step,
     declared_inputs,
+    edge_process,
     make_step,
     may_read,
     named_paths,
@@ -401,7 +402,9 @@ def run(root: Path, step: Step, *expand: str) -> subprocess.CompletedProcess[str
     (root / BUILD).mkdir(exist_ok=True)
     for folder in step.folders:
         (root / folder).mkdir(parents=True, exist_ok=True)
-    argv = shell_script(step, expand)
+    argv, files = edge_process(step, expand)
+    for name, content in files.items():
+        (root / name).write_bytes(content)
     return subprocess.run(
         [argument.replace(CHROOT, str(root)) for argument in argv],
         cwd=root,
@@ -461,6 +464,41 @@ def test_response_files(tmp_path: Path, content: str) -> None:
     assert result.stderr == ""
     written = (tmp_path / BUILD / "r.rsp").read_text(encoding="utf-8")
     assert written == named(content).replace(ROOT_TOKEN, str(tmp_path))
+
+
+# 300 KB, within quotes of both kinds, with what means something to `sed` and the shell.
+LONG = " ".join(f"'@ROOT/{i}'" for i in range(10_000)) + " 'a&b|c\\d' \"$(echo \\$x)\" 'é{chroot'"
+
+
+@pytest.mark.parametrize("rsp", ["", "@ROOT/x\n", "r" * 2_000_000 + "@ROOT/x"])
+def test_a_command_that_is_no_argument(tmp_path: Path, rsp: str) -> None:
+    step = a_step(
+        f'for word in {LONG}; do echo "$word"; done > all; cat r.rsp >> all; pwd; exit 5',
+        **({"rspfile": "r.rsp", "rspfile_content": named(rsp)} if rsp else {}),
+    )
+    argv, files = edge_process(step)
+    assert sum(map(len, argv)) < 1000 and CHROOT in argv
+    assert str(tmp_path).encode() not in b"".join(files.values())
+    result = run(tmp_path, step)
+    assert (result.returncode, result.stdout) == (5, f"{tmp_path}/{BUILD}\n")
+    assert result.stderr == ("" if rsp else "cat: r.rsp: No such file or directory\n")
+    lines = (tmp_path / BUILD / "all").read_text(encoding="utf-8").split("\n", 10_003)
+    assert lines[:10_000] == [f"{tmp_path}/{i}" for i in range(10_000)]
+    assert lines[10_000:10_003] == ["a&b|c\\d", "$x", "é{chroot"]
+    assert "\n".join(lines[10_003:]) == rsp.replace("@ROOT", str(tmp_path))
+
+
+def test_a_response_file_that_is_no_argument(tmp_path: Path) -> None:
+    content = "\n".join(f"@ROOT/lib/{i}.a" for i in range(200_000))
+    step = a_step("echo ran", rspfile="r.rsp", rspfile_content=named(content))
+    assert sum(map(len, edge_process(step)[0])) < 1000
+    assert run(tmp_path, step).stdout == "ran\n"
+    written = (tmp_path / BUILD / "r.rsp").read_text()
+    assert written == content.replace("@ROOT", str(tmp_path))
+
+
+def test_a_command_of_usual_length_needs_no_file() -> None:
+    assert edge_process(a_step("true"))[1] == {}
 
 
 @pytest.mark.parametrize("shift", range(0, len(ROOT_TOKEN), 3))

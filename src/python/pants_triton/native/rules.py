@@ -48,13 +48,13 @@ from pants_triton.native.configure import PROGRAM_MODULES
 from pants_triton.native.edges import (
     Step,
     declared_inputs,
+    edge_process,
     is_program_link,
     make_step,
     may_read,
     named_paths,
     pool_of,
     run_time_files,
-    shell_script,
     shown_command,
 )
 from pants_triton.native.includes import Resolver, Scans
@@ -626,12 +626,22 @@ async def run_edge(request: EdgeRequest) -> EdgeResult:
     entries = [project.entries[path] for path in files if path in project.entries]
     made_folders = {BUILD, *step.folders, *folders}
     leaves = leaf_folders(made_folders, [entry.path for entry in entries])
-    own = await Get(Digest, CreateDigest([*entries, *(Directory(path) for path in leaves)]))
+    argv, long_files = edge_process(step, expand)
+    own = await Get(
+        Digest,
+        CreateDigest(
+            [
+                *entries,
+                *(Directory(path) for path in leaves),
+                *(FileContent(path, content) for path, content in long_files.items()),
+            ]
+        ),
+    )
     input_digest = await Get(Digest, MergeDigests((own, *(result.digest for result in results))))
     number = project.numbers.get(request.index)
     count = f"[{number}/{len(project.numbers)}] " if number else ""
     process = Process(
-        argv=shell_script(step, expand),
+        argv=argv,
         env=project.configured.env,
         input_digest=input_digest,
         immutable_input_digests=project.trees,

@@ -385,6 +385,22 @@ def test_a_custom_command_reads_what_it_declares(project: Project) -> None:
     assert "FAILED: Generating include/demo/version.h" in error_of(project)
 
 
+def test_a_command_of_300_kib(project: Project) -> None:
+    project.edit("BUILD", "bin/tool", "long.txt")
+    project.edit(
+        "CMakeLists.txt",
+        "add_custom_target(version",
+        """\
+string(REPEAT "${CMAKE_CURRENT_SOURCE_DIR}/word " 15000 words)
+separate_arguments(words)
+add_custom_command(OUTPUT long.txt COMMAND echo ${words} > long.txt)
+add_custom_target(long DEPENDS long.txt)
+add_custom_target(version""",
+    )
+    (text,) = project.runner.contents(project.build().digest).values()
+    assert len(text) > 300 * 1024 and text.count(f"{project.name}/word".encode()) == 15_000
+
+
 # --- in which way it is built ------------------------------------------------------------------
 
 WAYS = """\
