@@ -45,7 +45,14 @@ _SCRIPT_FILE = ".pants_triton_edge.sh"
 _RESPONSE_FILE = ".pants_triton_edge.rsp"
 
 # A word of a shell's command line, as it is spelled.
-_WORD = re.compile(r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""")
+_WORD_PIECE = r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')"""
+_WORD = re.compile(f"{_WORD_PIECE}+")
+
+# A run-time search path for the linker in words of its own, each behind an `-Xlinker`. One with a
+# comma can't be spelled with `-Wl`.
+_RPATH_BY_XLINKER = re.compile(
+    rf"(?<!\S)-Xlinker\s+--?rpath(?:\s+-Xlinker\s+|=)((?!\S*,){_WORD_PIECE}+)(?!\S)"
+)
 
 _LINK_RULE = re.compile(r"_(?:EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)_LINKER_")
 
@@ -148,7 +155,7 @@ def relocatable_rpaths(command: str, folder: str) -> str:
 
     def rewritten(match: re.Match[str]) -> str:
         word = match.group()
-        if "-rpath," not in word:
+        if "-rpath" not in word:
             return word
         # Within double quotes, `shlex` leaves the backslash that the shell takes from `\$`.
         first, *parts = "".join(shlex.split(word)).replace("\\$", "$").split(",")
@@ -156,15 +163,19 @@ def relocatable_rpaths(command: str, folder: str) -> str:
             return word
         options = [first]
         while parts:
-            option = parts.pop(0)
+            option, equals, value = parts.pop(0).partition("=")
+            if equals:
+                parts.insert(0, value)
             if option in ("-rpath", "--rpath") and parts:
                 paths = portable(parts.pop(0))
                 options += [option, paths] if paths else []
             else:
-                options.append(option)
+                options.append(f"{option}={parts.pop(0)}" if equals else option)
         return shlex.quote(",".join(options)) if len(options) > 1 else ""
 
-    return _WORD.sub(rewritten, command) if "-rpath," in command else command
+    if "-rpath" not in command:
+        return command
+    return _WORD.sub(rewritten, _RPATH_BY_XLINKER.sub(r"-Wl,-rpath,\1", command))
 
 
 def declared_inputs(manifest: Manifest, edge: Edge, order_only: bool) -> list[str]:

@@ -268,6 +268,34 @@ def test_tests_are_not_discovered_by_running_the_program(before: str, after: str
         ),
         pytest.param("echo '-Wl,-rpath", "echo '-Wl,-rpath", id="an open quote"),
         pytest.param("-Wl,-rpath,", "", id="nothing"),
+        pytest.param("-Wl,-rpath=@ROOT/_build/lib", "'-Wl,-rpath,$ORIGIN/../lib'", id="equals"),
+        pytest.param(
+            "-Wl,-rpath=@ROOT/demo,--defsym=a=b", "-Wl,--defsym=a=b", id="equals of others"
+        ),
+        pytest.param(
+            "a -Xlinker -rpath -Xlinker @ROOT/_build/lib b",
+            "a '-Wl,-rpath,$ORIGIN/../lib' b",
+            id="-Xlinker",
+        ),
+        pytest.param(
+            "-Xlinker --rpath=@ROOT/_build/bin", "'-Wl,-rpath,$ORIGIN'", id="-Xlinker, equals"
+        ),
+        pytest.param(
+            "-Xlinker -rpath -Xlinker '@ROOT/_build/my lib':\\$ORIGIN -Xlinker -z",
+            "'-Wl,-rpath,$ORIGIN/../my lib:$ORIGIN' -Xlinker -z",
+            id="-Xlinker, quoted",
+        ),
+        pytest.param(
+            "a -Xlinker -rpath -Xlinker @ROOT/3rdparty/llvm b", "a  b", id="-Xlinker, an artifact's"
+        ),
+        pytest.param(
+            "-Xlinker -rpath -Xlinker '/a, b'", "-Xlinker -rpath -Xlinker '/a, b'", id="a comma"
+        ),
+        pytest.param(
+            "-Xlinker -rpath-link -Xlinker @ROOT/_build",
+            "-Xlinker -rpath-link -Xlinker @ROOT/_build",
+            id="-Xlinker, no rpath",
+        ),
     ],
 )
 def test_relocatable_rpaths(words: str, expected: str) -> None:
