@@ -18,6 +18,16 @@ ROOT_TOKEN = "/__pants_sandbox__"
 CHROOT = "{chroot}"
 
 
+# Of the folders that the compiler's flags, the linker's and `sed` take as they are.
+_PLAIN_PATH = re.compile(r"[\w/.+@~-]*")
+
+
+def unfit_root(folder: str) -> str:
+    """The characters in the path of a folder by which no sandbox in it can build; "" for none. CMake
+    passes paths on in flags, where a space ends them and a comma or colon divides them."""
+    return "".join(sorted(set(_PLAIN_PATH.sub("", folder))))
+
+
 def in_root(path: str, directory: str = BUILD) -> str | None:
     """The path below the sandbox's root of `path`, as it stands in the manifest (ROOT_TOKEN, or
     relative to `directory`); None where it is somewhere else."""

@@ -14,6 +14,7 @@ from pants_triton.native.layout import (
     in_root,
     leaf_folders,
     toolchain_file,
+    unfit_root,
 )
 
 
@@ -170,3 +171,17 @@ def test_without_a_sysroot_the_compiler_finds_its_own() -> None:
     text = toolchain_file(Toolchain("llvm", "bin", is_sysroot=False), ROOT_TOKEN, ["llvm"])
     assert "SYSROOT" not in text
     assert f'set(CMAKE_CXX_COMPILER "{ROOT_TOKEN}/llvm/bin/clang++")' in text
+
+
+@pytest.mark.parametrize(
+    "folder, unfit",
+    [
+        ("/tmp", ""),
+        ("/home/jörg/.cache/pants-2.17_x~1+2@3", ""),
+        ("/Users/A B/tmp", " "),
+        ("/a:b,c/'d'", "',:"),
+        ("/a=b", "="),
+    ],
+)
+def test_folders_in_which_nothing_can_be_built(folder: str, unfit: str) -> None:
+    assert unfit_root(folder) == unfit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import logging
+import os
 import re
 from dataclasses import dataclass, field
 from typing import Mapping
@@ -38,6 +39,7 @@ from pants.engine.target import (
     WrappedTarget,
     WrappedTargetRequest,
 )
+from pants.option.global_options import GlobalOptions
 from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 
@@ -68,6 +70,7 @@ from pants_triton.native.layout import (
     in_root,
     leaf_folders,
     toolchain_file,
+    unfit_root,
 )
 from pants_triton.native.limit_rules import EdgeLimits
 from pants_triton.native.manifest import Manifest, ManifestError, read_manifest
@@ -258,10 +261,21 @@ async def find_project_sources(request: ProjectSourcesRequest) -> ProjectSources
 
 @rule(desc="Configure a project with CMake", level=LogLevel.DEBUG)
 async def configure_project(
-    request: ConfiguredProjectRequest, settings: FetchSettings, native: NativeSubsystem
+    request: ConfiguredProjectRequest,
+    settings: FetchSettings,
+    native: NativeSubsystem,
+    global_options: GlobalOptions,
 ) -> ConfiguredProject:
     assert __package__ is not None
     address = request.address
+    sandboxes = global_options.local_execution_root_dir
+    unfit = unfit_root(sandboxes) or unfit_root(os.path.realpath(sandboxes))
+    if unfit:
+        raise NativeError(
+            f"{address} can't be built in {sandboxes}, where Pants makes its sandboxes: compilers' "
+            f"flags can't name a folder with {unfit!r} in its path. Name another in "
+            "`[GLOBAL].local_execution_root_dir`."
+        )
     wrapped, tools, sources, program = await MultiGet(
         Get(WrappedTarget, WrappedTargetRequest(address, "<infallible>")),
         Get(ProjectTools, ProjectToolsRequest(address)),

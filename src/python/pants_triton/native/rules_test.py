@@ -234,6 +234,19 @@ def test_a_project_that_is_none(project: Project) -> None:
     assert error_of(project) == "3rdparty:cmake is no `cmake_project` but a `archive_artifact`."
 
 
+def test_sandboxes_in_a_folder_with_a_space(tmp_path: Path) -> None:
+    folder = tmp_path / "my folder"
+    folder.mkdir()
+    runner = Runner(folder)
+    runner.begin(f"--local-execution-root-dir={runner.sandboxes}")
+    project = runner.project("src/demo")
+    assert error_of(project) == (
+        f"{project.address('project')} can't be built in {runner.sandboxes}, where Pants makes its "
+        "sandboxes: compilers' flags can't name a folder with ' ' in its path. Name another in "
+        "`[GLOBAL].local_execution_root_dir`."
+    )
+
+
 @pytest.mark.parametrize(
     "code",
     [
