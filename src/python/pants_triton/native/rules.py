@@ -96,6 +96,7 @@ from pants_triton.native.target_types import (
     CMakeProjectSourcesField,
     CMakeSanitizersField,
 )
+from pants_triton.native.undeclared import undeclared_reads
 from pants_triton.program.rules import Program, ProgramRequest
 
 logger = logging.getLogger(__name__)
@@ -673,6 +674,14 @@ async def run_edge(request: EdgeRequest) -> EdgeResult:
         return EdgeResult(result.output_digest)
     output = _without_sandbox((result.stdout + b"\n" + result.stderr).decode("utf-8", "replace"))
     hint = f"\nThese inputs are nowhere: {', '.join(missing)}." if missing else ""
+    if step.compile is None and step.tablegen is None and not is_link:
+        known = (*project.entries, *project.makers)
+        undeclared = undeclared_reads(output, known, {*files, *step.outputs})
+        if undeclared:
+            hint += (
+                f"\nThe project has {', '.join(undeclared)}, but this command sees only what it "
+                "declares and names: add it to the `DEPENDS` of its `add_custom_command`."
+            )
     return EdgeResult(
         result.output_digest,
         (

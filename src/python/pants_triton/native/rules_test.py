@@ -391,11 +391,52 @@ def test_a_custom_command_that_makes_nothing(project: Project) -> None:
     assert "the edges of _build/include/demo/version.h ran, but didn't make it" in error
 
 
-def test_a_custom_command_reads_what_it_declares(project: Project) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("version.in", id="a source"),
+        pytest.param("../../_build/other.h", id="a generated file"),
+    ],
+)
+def test_a_custom_command_reads_what_it_declares(project: Project, path: str) -> None:
     # `version.sh` reads a file that no `DEPENDS` names.
-    project.edit("version.sh", "echo", "cat ${1%.txt}.in >&2 && echo")
+    # It runs in the build folder.
+    project.edit("version.sh", "echo", f"cat ../{project.name}/{path} >&2 && echo")
     project.write({"version.in": "1\n"})
-    assert "FAILED: Generating include/demo/version.h" in error_of(project)
+    project.edit(
+        "CMakeLists.txt",
+        "add_custom_target(version",
+        "add_custom_command(OUTPUT other.h COMMAND echo > other.h)\n"
+        "add_custom_target(other DEPENDS other.h)\nadd_custom_target(version",
+    )
+    error = error_of(project)
+    assert "FAILED: Generating include/demo/version.h" in error
+    shown = "_build/other.h" if "_build" in path else f"{project.name}/version.in"
+    assert f"The project has {shown}, but this command sees only what it declares" in error
+    # Where it is declared, it is there.
+    project.edit("CMakeLists.txt", "version.txt)", f"version.txt {path.rpartition('/')[2]})")
+    project.build()
+
+
+def test_a_custom_command_reads_the_host_unseen(project: Project, tmp_path: Path) -> None:
+    """What the docs say it may, and what no key knows of."""
+    file = tmp_path / "host.txt"
+    file.write_text("3\n")
+    project.edit("version.sh", "cat $1", f"cat {file}")
+    project.build()
+    file.write_text("4\n")
+    assert project.ran() == []
+
+
+def test_a_custom_command_sees_what_configuring_wrote(project: Project) -> None:
+    project.edit(
+        "CMakeLists.txt",
+        "project(demo CXX)",
+        """project(demo CXX)
+file(WRITE ${CMAKE_BINARY_DIR}/sub/written.txt 5)""",
+    )
+    project.edit("version.sh", "cat $1", "cat sub/written.txt")
+    project.build()
 
 
 def test_a_command_of_300_kib(project: Project) -> None:
