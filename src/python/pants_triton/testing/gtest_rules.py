@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+import posixpath
+import re
+import shlex
 from dataclasses import dataclass
+from typing import Any
 
 from pants.core.goals.test import TestFieldSet, TestRequest, TestResult, TestSubsystem
 from pants.core.util_rules.partitions import Partition, PartitionerType, Partitions
 from pants.engine.addresses import Address, Addresses, UnparsedAddressInputs
+from pants.engine.engine_aware import EngineAwareReturnType
 from pants.engine.fs import (
     EMPTY_DIGEST,
+    EMPTY_FILE_DIGEST,
     AddPrefix,
     CreateDigest,
     Digest,
     DigestSubset,
     FileContent,
+    MergeDigests,
     PathGlobs,
     Snapshot,
 )
 from pants.engine.process import FallibleProcessResult, Process, ProcessCacheScope
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
+from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 
-from pants_triton.native.layout import BUILD, CHROOT
+from pants_triton.native.edges import named_paths
+from pants_triton.native.layout import BUILD, CHROOT, ROOT_TOKEN, below
 from pants_triton.native.rules import (
     BuiltFiles,
     BuiltFilesRequest,
@@ -45,6 +54,9 @@ from pants_triton.testing.junit import not_run_report
 
 _SPECULATION_DELAY_MS = 2_000
 
+# What can be in no address' name, and in no file's without trouble.
+_NO_NAME = r"[^\w.+-]"
+
 
 @dataclass(frozen=True)
 class GTestFieldSet(TestFieldSet):
@@ -62,11 +74,16 @@ class GTestMetadata:
     """One process of a target.
 
     :param program: below the sandbox's root; "" where `error` says why none is known.
+    :param wrapper: the words before the program in its command, with ROOT_TOKEN.
+    :param ctest: for one that isn't run: the test of CTest that it is; and why, in `not_run`.
     :param shard: counted from 0.
     """
 
     project: Address | None
     program: str
+    wrapper: tuple[str, ...] = ()
+    ctest: str = ""
+    not_run: str = ""
     shard: int = 0
     shards: int = 1
     error: str = ""
@@ -74,6 +91,9 @@ class GTestMetadata:
     @property
     def description(self) -> str:
         name = self.program[len(BUILD) + 1 :]
+        if self.wrapper:
+            words = (posixpath.basename(word) for word in self.wrapper)
+            name += f"-by-{re.sub(_NO_NAME, '_', '-'.join(words))}"
         return f"{name} {self.shard + 1}/{self.shards}" if self.shards > 1 else name
 
 
@@ -105,8 +125,20 @@ async def partition_gtests(
             # It is this target's failure alone.
             partitions.append(Partition((field_set,), GTestMetadata(None, "", error=str(e))))
             continue
-        programs = test_programs(project.manifest.edges, project.texts)
-        if not programs:
+        found = test_programs(project.manifest.edges, project.texts)
+        partitions += [
+            Partition(
+                (field_set,),
+                GTestMetadata(
+                    project.address,
+                    "",
+                    ctest=name,
+                    not_run=f"`{name}` runs nothing that the project builds, but `{command}`",
+                ),
+            )
+            for name, command in found.others
+        ]
+        if not found.programs:
             error = (
                 f"{project.address} has no test program: CMake's `gtest_discover_tests` or "
                 "`add_test` names none. Is building tests switched off in its `cache`?"
@@ -114,11 +146,90 @@ async def partition_gtests(
             partitions.append(Partition((field_set,), GTestMetadata(None, "", error=error)))
         shards = field_set.shards.value
         partitions += [
-            Partition((field_set,), GTestMetadata(project.address, program, shard, shards))
-            for program in programs
+            Partition(
+                (field_set,),
+                GTestMetadata(
+                    project.address, program.path, program.wrapper, shard=shard, shards=shards
+                ),
+            )
+            for program in found.programs
             for shard in range(shards)
         ]
     return Partitions(partitions)
+
+
+@dataclass(frozen=True)
+class WrapperFilesRequest:
+    """Asks for what the words of a command name in a project."""
+
+    project: Address
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WrapperFiles:
+    """Sources and what configuring wrote, and the artifacts that have others."""
+
+    digest: Digest
+    trees: FrozenDict[str, Digest]
+
+
+@rule
+async def find_wrapper_files(request: WrapperFilesRequest) -> WrapperFiles:
+    if not request.words:
+        return WrapperFiles(EMPTY_DIGEST, FrozenDict())
+    project = await Get(NativeProject, NativeProjectRequest(request.project))
+    named = named_paths(shlex.join(request.words))
+    entries = [entry for path, entry in project.entries.items() if below(path, named)]
+    trees = {
+        path: digest
+        for path, digest in project.trees.items()
+        if any(below(each, [path]) for each in named)
+    }
+    return WrapperFiles(await Get(Digest, CreateDigest(entries)), FrozenDict(trees))
+
+
+@dataclass(frozen=True)
+class SkippedCTestRequest:
+    """Asks to report a test of CTest that isn't run."""
+
+    address: Address
+    test: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class SkippedCTest(EngineAwareReturnType):
+    """A test of CTest that was not run: a line on the console and an entry in JUnit."""
+
+    address: Address
+    test: str
+    reason: str
+    report: Snapshot
+
+    def level(self) -> LogLevel:
+        return LogLevel.WARN
+
+    def message(self) -> str:
+        return f"{self.address}: CTest's test {self.reason}: not run."
+
+    def metadata(self) -> dict[str, Any]:
+        """For the summary at the end of the run and for other readers of workunits."""
+        return {"skipped": {f"{self.address} {self.test}": self.reason}}
+
+    def cacheable(self) -> bool:
+        """Is not, so that it shows in every run of a daemon."""
+        return False
+
+
+@rule(desc="Skip a test of CTest", level=LogLevel.DEBUG)
+async def report_skipped_ctest(request: SkippedCTestRequest) -> SkippedCTest:
+    content = not_run_report(
+        suite=request.address.spec, test=request.test, reason=request.reason, is_error=False
+    )
+    name = f"{request.address.path_safe_spec}.{re.sub(_NO_NAME, '_', request.test)}.xml"
+    report = await Get(Snapshot, CreateDigest([FileContent(name, content)]))
+    return SkippedCTest(request.address, request.test, request.reason, report)
 
 
 @rule(desc="Run GoogleTest", level=LogLevel.DEBUG)
@@ -128,13 +239,32 @@ async def run_gtest(
     test_subsystem: TestSubsystem,
 ) -> TestResult:
     field_set, metadata = batch.single_element, batch.partition_metadata
+    if metadata.not_run:
+        skipped = await Get(
+            SkippedCTest,
+            SkippedCTestRequest(field_set.address, metadata.ctest, metadata.not_run),
+        )
+        return TestResult(
+            exit_code=None,
+            stdout="",
+            stdout_digest=EMPTY_FILE_DIGEST,
+            stderr="",
+            stderr_digest=EMPTY_FILE_DIGEST,
+            addresses=(field_set.address,),
+            output_setting=test_subsystem.output,
+            result_metadata=None,
+            xml_results=skipped.report,
+        )
     address = _named(field_set.address, metadata)
     report_name = f"{address.path_safe_spec}.xml"
     error = metadata.error
     digest = EMPTY_DIGEST
     if not error:
         assert metadata.project is not None
-        built = await Get(BuiltFiles, BuiltFilesRequest(metadata.project, (metadata.program,)))
+        wrapper, built = await MultiGet(
+            Get(WrapperFiles, WrapperFilesRequest(metadata.project, metadata.wrapper)),
+            Get(BuiltFiles, BuiltFilesRequest(metadata.project, (metadata.program,))),
+        )
         error, digest = built.error, built.digest
     if error:
         process = Process(
@@ -145,10 +275,11 @@ async def run_gtest(
         )
     else:
         assert metadata.project is not None
-        tools, input_digest = await MultiGet(
+        tools, built_digest = await MultiGet(
             Get(ProjectTools, ProjectToolsRequest(metadata.project)),
             Get(Digest, AddPrefix(digest, BUILD)),
         )
+        input_digest = await Get(Digest, MergeDigests((built_digest, wrapper.digest)))
         env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
         if tools.toolchain.library_path:
             env["LD_LIBRARY_PATH"] = tools.toolchain.library_path
@@ -159,13 +290,16 @@ async def run_gtest(
         env.update(field_set.env.value or {})
         process = Process(
             (
+                # Which looks for the program as a shell does.
+                *(["/usr/bin/env"] if metadata.wrapper else []),
+                *(word.replace(ROOT_TOKEN, CHROOT) for word in metadata.wrapper),
                 f"{CHROOT}/{metadata.program}",
                 *gtest.args,
                 f"--gtest_output=xml:{CHROOT}/{report_name}",
             ),
             env=env,
             input_digest=input_digest,
-            immutable_input_digests=tools.runtime_trees,
+            immutable_input_digests={**tools.runtime_trees, **wrapper.trees},
             output_files=(report_name,),
             timeout_seconds=field_set.timeout.calculate_from_global_options(test_subsystem),
             description=f"Run {address}",

@@ -163,6 +163,52 @@ def test_a_program_that_cant_be_built_fails_alone(project: Project) -> None:
     assert b"no_such_name" in report and b"<error" in report
 
 
+def test_programs_that_ctest_starts_in_other_ways(project: Project) -> None:
+    project.edit(
+        "CMakeLists.txt",
+        "target_compile_definitions(good_test",
+        """\
+add_test(NAME wrapped COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/wrapper.sh $<TARGET_FILE:good_test>)
+add_test(NAME check COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/check.sh)
+include(GoogleTest)
+add_executable(later_test unittest/test.cpp)
+target_link_libraries(later_test PRIVATE shared)
+target_compile_definitions(later_test PRIVATE RESULT=0)
+gtest_discover_tests(later_test DISCOVERY_MODE PRE_TEST)
+target_compile_definitions(good_test""",
+    )
+    project.write(
+        {
+            "wrapper.sh": 'echo "wrapped by $(cat "$(dirname "$0")/word.txt")"\nexec "$@"\n',
+            "word.txt": "a word",
+            "check.sh": "",
+        }
+    )
+    results = run_tests(project)
+    by_wrapper = "#bin/good_test-by-sh-wrapper.sh"
+    assert {name: result.exit_code for name, result in results.items()} == {
+        "": None,
+        "#bin/bad_test": 1,
+        "#bin/good_test": 0,
+        "#bin/later_test": 0,
+        by_wrapper: 0,
+    }
+    # It is given what its command names, and that is all.
+    assert results[by_wrapper].stdout.startswith("wrapped by \nargument --gtest_output=xml:/")
+    (report,) = reports(project, results[""])
+    assert b"<skipped" in report
+    command = f"sh {project.name}/check.sh"
+    assert f"`check` runs nothing that the project builds, but `{command}`".encode() in report
+    project.edit(
+        "CMakeLists.txt", "wrapper.sh $", "wrapper.sh ${CMAKE_CURRENT_SOURCE_DIR}/word.txt $"
+    )
+    project.edit("wrapper.sh", '"$(dirname "$0")/word.txt"', '"$1"')
+    project.edit("wrapper.sh", "exec", "shift; exec")
+    project.runner.begin()
+    result = run_tests(project)["#bin/good_test-by-sh-wrapper.sh-word.txt"]
+    assert result.stdout.startswith("wrapped by a word\n")
+
+
 BUG = """\
 extern "C" int puts(const char*);
 int main(int count, char**) {

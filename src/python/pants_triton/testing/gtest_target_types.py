@@ -75,6 +75,10 @@ class GTestTestsTarget(Target):
         All GoogleTest programs of a `cmake_project`: those that CTest would run, each built and run
         as a process of its own. They are found when tests are run, and not listed as targets.
 
+        A program that CTest starts by another command (`add_test(COMMAND wrapper program)`, CMake's
+        `CROSSCOMPILING_EMULATOR`) is started by it here, too, with what the command's words name. A
+        test of CTest without a program of the project is not run, and reported by name.
+
         They run on the CPU and have the tag `cpu`. Select tests with `-- --gtest_filter=…`.
         """
     )

@@ -790,6 +790,10 @@ class SkippedLitTest(EngineAwareReturnType):
     def message(self) -> str:
         return f"{self.address} skipped: {self.reason}."
 
+    def metadata(self) -> dict[str, Any]:
+        """For the summary at the end of the run and for other readers of workunits."""
+        return {"skipped": {self.address.spec: self.reason}}
+
     def cacheable(self) -> bool:
         """Is not, so that it shows in every run of a daemon."""
         return False

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
-from typing import Iterable
+from dataclasses import dataclass, replace
+from typing import Iterable, Mapping
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,21 @@ class PlannedTest:
     not_run_reason: str | None
 
 
-def summarize_not_run(tests: Iterable[PlannedTest]) -> str | None:
+def with_skips(tests: Iterable[PlannedTest], reasons: Mapping[str, str]) -> list[PlannedTest]:
+    """`tests`, of which some turned out not to run only when they were run.
+
+    :param reasons: by address, one line each; those of tests that weren't planned count for nothing.
+    """
+    return [
+        replace(test, not_run_reason=test.not_run_reason or reasons.get(test.address))
+        for test in tests
+    ]
+
+
+def summarize_not_run(tests: Iterable[PlannedTest], not_programs: Iterable[str] = ()) -> str | None:
     """Say what was not run, and aloud where nothing of a hardware was.
 
+    :param not_programs: why a test of CTest is none of ours, one line for each.
     :return: lines without a newline at the end; None if every test could run.
     """
     by_hardware: dict[str, list[PlannedTest]] = defaultdict(list)
@@ -41,4 +53,9 @@ def summarize_not_run(tests: Iterable[PlannedTest]) -> str | None:
             else f"{hardware}: {not_run} of {files} not run."
         )
         lines.extend(f"  {count} x {reason}" for reason, count in sorted(reasons.items()))
+    others = Counter(not_programs)
+    if others:
+        count = sum(others.values())
+        lines.append(f"CTest: {count} test{'s' if count > 1 else ''} not run.")
+        lines.extend(f"  {count} x {reason}" for reason, count in sorted(others.items()))
     return "\n".join(lines) or None

@@ -14,11 +14,14 @@ from pants.engine.streaming_workunit_handler import (
 )
 from pants.engine.unions import UnionRule
 
-from pants_triton.testing.run_summary import PlannedTest, summarize_not_run
+from pants_triton.testing.run_summary import PlannedTest, summarize_not_run, with_skips
 
 logger = logging.getLogger(__name__)
 
 _PLAN_RULE = "pants_triton.testing.rules.plan_triton_tests"
+# Their workunits are skips that only running, or configuring, a project showed.
+_LIT_SKIP_RULE = "pants_triton.testing.lit_rules.report_skipped_lit_test"
+_CTEST_SKIP_RULE = "pants_triton.testing.gtest_rules.report_skipped_ctest"
 
 
 class NotRunSummaryCallback(WorkunitsCallback):
@@ -30,6 +33,8 @@ class NotRunSummaryCallback(WorkunitsCallback):
 
     def __init__(self) -> None:
         self._tests: list[PlannedTest] = []
+        self._lit_skips: dict[str, str] = {}
+        self._ctest_skips: dict[str, str] = {}
 
     @property
     def can_finish_async(self) -> bool:
@@ -49,8 +54,13 @@ class NotRunSummaryCallback(WorkunitsCallback):
                 # A cancelled plan has no metadata of ours.
                 tests = workunit.get("metadata", {}).get("tests", ())
                 self._tests.extend(PlannedTest(**test) for test in tests)
+            elif workunit["name"] == _LIT_SKIP_RULE:
+                self._lit_skips.update(workunit.get("metadata", {}).get("skipped", {}))
+            elif workunit["name"] == _CTEST_SKIP_RULE:
+                self._ctest_skips.update(workunit.get("metadata", {}).get("skipped", {}))
         if finished:
-            summary = summarize_not_run(self._tests)
+            tests = with_skips(self._tests, self._lit_skips)
+            summary = summarize_not_run(tests, self._ctest_skips.values())
             if summary:
                 logger.warning(summary)
 
