@@ -312,6 +312,28 @@ def shell_script(
     return ("/bin/sh", "-c", "\n".join(lines), "edge", CHROOT, *arguments)
 
 
+#: What an edge that could have used the network says on stderr, in a line of its own.
+WITH_NETWORK = "pants-triton: this host doesn't let users cut off the network"
+
+# As root; as who one is; or, with an older `unshare`, as somebody who seems to be root. (Seeming so
+# is no good where it isn't needed: `tar` would try to give files away.)
+_OFFLINE = f"""\
+for how in --net '--map-current-user --net' '--map-root-user --net'; do
+  if unshare $how true 2> /dev/null; then
+    exec unshare $how "$@"
+  fi
+done
+echo "{WITH_NETWORK}" >&2
+exec "$@"
+"""
+
+
+def offline(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The arguments of a process that runs `argv` without a network where the host can cut it off,
+    and says WITH_NETWORK where it can't."""
+    return ("/bin/sh", "-c", _OFFLINE, "offline", *argv)
+
+
 # What a compile has read must be in the sandbox: all else is in no key. `..` may lead out of it.
 _CHECK_DEPFILE = f"""\
 outside=$(tr ' \\\\' '\\n\\n' < DEPFILE |

@@ -10,12 +10,14 @@ from textwrap import dedent
 import pytest
 
 from pants_triton.native.edges import (
+    WITH_NETWORK,
     Step,
     declared_inputs,
     edge_process,
     make_step,
     may_read,
     named_paths,
+    offline,
     relocatable_rpaths,
     shell_script,
     shown_command,
@@ -623,6 +625,61 @@ def test_other_commands_are_not_checked(tmp_path: Path) -> None:
     (tmp_path / BUILD).mkdir()
     (tmp_path / BUILD / "a.d").write_text("a: /etc/passwd")
     assert run(tmp_path, a_step("true", depfile="a.d")).returncode == 0
+
+
+# --- without a network -------------------------------------------------------------------------
+
+
+def run_offline(folder: Path, unshare: str | None) -> subprocess.CompletedProcess[str]:
+    """On a host whose `unshare` is this script, or that has none."""
+    tools = folder / "bin"
+    tools.mkdir()
+    (tools / "true").symlink_to("/bin/true")
+    if unshare is not None:
+        tool = tools / "unshare"
+        tool.write_text(f'#!/bin/sh\necho "$@" >> {folder}/calls\n{unshare}\n')
+        tool.chmod(0o755)
+    return subprocess.run(
+        offline(("/bin/sh", "-c", 'echo "ran $1"; echo err >&2; exit 3', "sh", "a  b")),
+        env={"PATH": str(tools)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "unshare, calls",
+    [
+        pytest.param('shift; exec "$@"', ["--net true", "--net /bin/sh -c"], id="root"),
+        pytest.param(
+            'echo no >&2; [ "$1" = --map-current-user ] || exit 1; shift 2; exec "$@" 2>&1',
+            ["--net true", "--map-current-user --net true", "--map-current-user --net /bin/sh -c"],
+            id="a user",
+        ),
+        pytest.param(
+            '[ "$1" = --map-root-user ] || exit 1; shift 2; exec "$@"',
+            [
+                *("--net true", "--map-current-user --net true", "--map-root-user --net true"),
+                "--map-root-user --net /bin/sh -c",
+            ],
+            id="an older one",
+        ),
+    ],
+)
+def test_the_network_is_cut_off(tmp_path: Path, unshare: str, calls: list[str]) -> None:
+    result = run_offline(tmp_path, unshare)
+    assert result.returncode == 3 and result.stdout.startswith("ran a  b\n")
+    assert WITH_NETWORK not in result.stderr
+    made = (tmp_path / "calls").read_text().splitlines()
+    assert made[:-1] == calls[:-1] and made[-1].startswith(calls[-1])
+
+
+@pytest.mark.parametrize("unshare", [None, "echo 'not permitted' >&2; exit 1"])
+def test_a_network_that_cant_be_cut_off_is_told(tmp_path: Path, unshare: str | None) -> None:
+    result = run_offline(tmp_path, unshare)
+    assert (result.returncode, result.stdout) == (3, "ran a  b\n")
+    assert result.stderr == f"{WITH_NETWORK}\nerr\n"
 
 
 def test_the_command_that_a_person_repeats(tmp_path: Path) -> None:

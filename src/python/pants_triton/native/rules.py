@@ -48,6 +48,7 @@ from pants_triton.artifact.rules import ArtifactTrees, ArtifactTreesRequest
 from pants_triton.native import limit_rules
 from pants_triton.native.configure import PROGRAM_MODULES
 from pants_triton.native.edges import (
+    WITH_NETWORK,
     Step,
     declared_inputs,
     edge_process,
@@ -55,6 +56,7 @@ from pants_triton.native.edges import (
     make_step,
     may_read,
     named_paths,
+    offline,
     pool_of,
     run_time_files,
     shown_command,
@@ -203,6 +205,27 @@ def _sanitizers(target: Target, native: NativeSubsystem) -> tuple[str, ...]:
             f"{', '.join(SANITIZERS)}."
         )
     return tuple(native.sanitizers)
+
+
+@dataclass(frozen=True)
+class NetworkNoticeRequest:
+    """Asks to say that a project could use the network."""
+
+    project: Address
+
+
+@dataclass(frozen=True)
+class NetworkNotice:
+    """It has been said, once for all edges."""
+
+
+@rule
+async def say_that_there_is_a_network(request: NetworkNoticeRequest) -> NetworkNotice:
+    logger.warning(
+        f"{request.project} is built with the network at hand, because this host doesn't let users "
+        "cut it off (`unshare --net`): whether it needs it can't be told here."
+    )
+    return NetworkNotice()
 
 
 # --- configured --------------------------------------------------------------------------------
@@ -375,10 +398,7 @@ async def configure_project(
     record = json.loads(content.content)
     _refuse_unseen(address, [path for path in stand_ins if below(path, record["reads"])])
     if record["network"]:
-        logger.warning(
-            f"{address} was configured with the network at hand, because this host doesn't let "
-            "users cut it off (`unshare --net`): whether it needs it can't be told here."
-        )
+        await Get(NetworkNotice, NetworkNoticeRequest(address))
     return ConfiguredProject(digest, tuple(record["with_token"]), FrozenDict(env))
 
 
@@ -642,6 +662,10 @@ async def run_edge(request: EdgeRequest) -> EdgeResult:
     made_folders = {BUILD, *step.folders, *folders}
     leaves = leaf_folders(made_folders, [entry.path for entry in entries])
     argv, long_files = edge_process(step, expand)
+    is_link = is_program_link(edge)
+    if step.compile is None and step.tablegen is None:
+        # Those two are one run of a program that is known to open no connection.
+        argv = offline(argv)
     own = await Get(
         Digest,
         CreateDigest(
@@ -664,15 +688,18 @@ async def run_edge(request: EdgeRequest) -> EdgeResult:
         description=f"{count}{step.description}",
         remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS,
     )
-    is_link = is_program_link(edge)
     pool = pool_of(project.manifest, edge)
     if is_link or pool is not None:
         limits = await Get(EdgeLimits)
         process = limits.bounded(process, limits.bounds(is_link, pool))
     result = await Get(FallibleProcessResult, Process, process)
+    stderr = result.stderr.decode("utf-8", "replace")
+    if WITH_NETWORK in stderr:
+        await Get(NetworkNotice, NetworkNoticeRequest(request.project))
+        stderr = stderr.replace(f"{WITH_NETWORK}\n", "", 1)
     if result.exit_code == 0:
         return EdgeResult(result.output_digest)
-    output = _without_sandbox((result.stdout + b"\n" + result.stderr).decode("utf-8", "replace"))
+    output = _without_sandbox(f"{result.stdout.decode('utf-8', 'replace')}\n{stderr}")
     hint = f"\nThese inputs are nowhere: {', '.join(missing)}." if missing else ""
     if step.compile is None and step.tablegen is None and not is_link:
         known = (*project.entries, *project.makers)

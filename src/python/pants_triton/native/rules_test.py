@@ -307,6 +307,54 @@ def test_a_download_fails_by_name(project: Project, code: str) -> None:
     assert "trace" not in error
 
 
+# Says which ways out of the machine there are, but for the one to itself.
+NETWORKS = "tail -n +3 /proc/net/dev | grep -v ' lo:' > networks.txt || true"
+
+
+def with_a_look_at_the_network(project: Project, env: str = "{}") -> None:
+    project.write(
+        {
+            "BUILD": f"""\
+            cmake_project(name="project", env={env})
+            cmake_output(name="tool", project=":project", outputs=["networks.txt"])
+            """,
+            "networks.sh": NETWORKS,
+        }
+    )
+    project.edit(
+        "CMakeLists.txt",
+        "add_custom_target(version",
+        "add_custom_command(OUTPUT networks.txt COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/networks.sh)\n"
+        "add_custom_target(networks DEPENDS networks.txt)\nadd_custom_target(version",
+    )
+
+
+def test_a_custom_command_has_no_network(
+    project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
+    with_a_look_at_the_network(project)
+    if subprocess.run(["unshare", "--map-root-user", "--net", "true"]).returncode != 0:
+        pytest.skip("this host forbids `unshare`")
+    assert set(project.runner.contents(project.build().digest).values()) == {b""}
+    assert "with the network at hand" not in caplog.text
+
+
+def test_where_the_network_cant_be_cut_off_it_is_said_once(
+    project: Project, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tool = tmp_path / "unshare"
+    tool.write_text("#!/bin/sh\nexit 1\n")
+    tool.chmod(0o755)
+    with_a_look_at_the_network(project, f"{{'PATH': '{tmp_path}:/usr/bin:/bin'}}")
+    project.edit("BUILD", '"networks.txt"', '"networks.txt", "bin/tool"')
+    project.build()
+    said = [r.getMessage() for r in caplog.records if "network at hand" in r.getMessage()]
+    assert len(said) == 1 and said[0].startswith(f"{project.address('project')} is built with the")
+    # It is no part of what failed.
+    project.edit("networks.sh", "tail", "exit 1; tail")
+    assert "pants-triton:" not in error_of(project)
+
+
 def test_all_that_fails_is_reported(project: Project) -> None:
     project.edit("lib/core.cpp", "return 1", "return first_mistake")
     project.edit("lib/shared.cpp", "return VERSION", "return second_mistake")
