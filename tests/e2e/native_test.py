@@ -27,7 +27,7 @@ PROJECT = {
     "demo/BUILD": """\
         cmake_project(
             name="demo",
-            dependencies=["3rdparty/googletest:googletest"],
+            dependencies=["3rdparty/googletest:googletest", "3rdparty/llvm:llvm"],
             cache={
                 "CMAKE_BUILD_TYPE": "RelWithDebInfo",
                 "FETCHCONTENT_SOURCE_DIR_GOOGLETEST": "{chroot}/3rdparty/googletest/googletest",
@@ -285,6 +285,20 @@ def test_a_header_of_the_host_is_not_seen(user: User) -> None:
     if Path("/usr/include/stdio.h").exists():
         assert "It reads files of this host, which no target declares:" in run.output
     assert "/usr/include/stdio.h" in run.output
+
+
+@pytest.mark.parametrize("option", ["--native-compiler=host", "--native-sysroot=host"])
+def test_what_is_of_the_host(user: User, option: str) -> None:
+    """With LLVM as an artifact: the host's compiler, or the artifact's with the host's headers and
+    libraries."""
+    if shutil.which("g++", path="/usr/bin") is None:
+        warnings.warn("NOT TESTED: the host's compiler, which isn't here", stacklevel=1)
+        pytest.skip("no g++")
+    assert "The sum is 42." in succeeds(user.ws.pants(option, "run", "demo:tool"))
+    assert user.ran(option, "package", "demo:tool") == []
+    with user.edited("bin/main.cpp", "<cstdio>", "<cstdio>\n#include </usr/include/stdio.h>"):
+        # That header is in the fingerprint now.
+        assert user.ran(option, "package", "demo:tool") == ["main.cpp.o"]
 
 
 def test_another_folder(user: User, tmp_path: Path) -> None:

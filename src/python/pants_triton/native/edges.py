@@ -75,6 +75,7 @@ class Step:
     :param folders: below the root, those that the command expects to be there.
     :param rspfile: name of the response file, relative to the build folder, "" for none.
     :param depfile: of a compile, relative to the build folder, "" for none.
+    :param link_depfile: the same of a link whose linker tells what it reads.
     """
 
     description: str
@@ -86,16 +87,36 @@ class Step:
     rspfile: str = ""
     rspfile_content: str = ""
     depfile: str = ""
+    link_depfile: str = ""
 
 
-def make_step(edge: Edge) -> Step:
-    """The step of `edge`, which isn't phony."""
+@dataclass(frozen=True)
+class HostReads:
+    """What an edge may read outside the sandbox: the folders and files whose content is in its key
+    by a fingerprint. `advice` is for who reads others."""
+
+    folders: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    advice: str = (
+        "Add what has them as an artifact to the project's dependencies. If they are this host's own "
+        "headers of C and C++, see the options `[native].compiler` and `[native].sysroot`."
+    )
+
+
+def make_step(edge: Edge, origin: str = "$ORIGIN", flags: Sequence[str] = ()) -> Step:
+    """The step of `edge`, which isn't phony. `origin`: see `relocatable_rpaths`; `flags` are what
+    every compile must have, even one of a project that sets its flags without those it was given."""
     folder = posixpath.dirname(in_root(edge.outputs[0]) or BUILD)
-    command = relocatable_rpaths(_kept(edge.command), folder)
-    rsp_content = relocatable_rpaths(edge.rspfile_content, folder)
+    command = relocatable_rpaths(_kept(edge.command), folder, origin)
+    rsp_content = relocatable_rpaths(edge.rspfile_content, folder, origin)
     rsp = {edge.rspfile: rsp_content} if edge.rspfile else {}
     compile = parse_compile(command, rsp)
     tablegen = None if compile else parse_tablegen(command, rsp)
+    if compile is not None:
+        missing = [flag for flag in flags if flag not in command and flag not in rsp_content]
+        if missing:
+            start = f"{compile.compiler} "
+            command = command.replace(start, f"{start}{' '.join(missing)} ", 1)
     # CMake may name one file twice: relative to the build folder, and from the root.
     outputs = dict.fromkeys(
         path
@@ -134,11 +155,11 @@ def _kept(command: str) -> str:
     return " && ".join(part for part in parts if not any(text in part for text in _LEFT_OUT))
 
 
-def relocatable_rpaths(command: str, folder: str) -> str:
+def relocatable_rpaths(command: str, folder: str, origin: str = "$ORIGIN") -> str:
     """`command`, or the content of its response file, with the run-time search paths that it links
     in made the same in every sandbox: those in the build folder relative to the output, which is in
     `folder` below the root; those of artifacts and sources left out (who runs it says where they
-    are)."""
+    are). `origin` is what the system calls the folder of the program or library."""
 
     def portable(paths: str) -> str:
         kept = []
@@ -150,7 +171,7 @@ def relocatable_rpaths(command: str, folder: str) -> str:
                 kept.append(path)
             elif below(inside, [BUILD]):
                 relative = posixpath.relpath(inside, folder)
-                kept.append("$ORIGIN" if relative == "." else f"$ORIGIN/{relative}")
+                kept.append(origin if relative == "." else f"{origin}/{relative}")
         return ":".join(kept)
 
     def rewritten(match: re.Match[str]) -> str:
@@ -256,15 +277,15 @@ def may_read(command: str, path: str) -> bool:
 
 
 def edge_process(
-    step: Step, expand: Sequence[str] = ()
+    step: Step, expand: Sequence[str] = (), host: HostReads = HostReads()  # noqa: B008
 ) -> tuple[tuple[str, ...], dict[str, bytes]]:
     """The arguments of the process that runs `step`, as `shell_script`, and the files that it needs
     in the sandbox's root: none, but where the arguments would be more than a system takes."""
-    argv = shell_script(step, expand)
+    argv = shell_script(step, expand, host)
     sizes = [len(os.fsencode(a)) + a.count(CHROOT) * _LONGEST_ROOT for a in argv]
     if max(sizes) <= _MAX_SCRIPT and sum(sizes) <= _MAX_ARGUMENTS:
         return argv, {}
-    script = shell_script(step, expand, response_file=f"../{_RESPONSE_FILE}")[2]
+    script = shell_script(step, expand, host, response_file=f"../{_RESPONSE_FILE}")[2]
     files = {
         _SCRIPT_FILE: os.fsencode(script),
         _RESPONSE_FILE: os.fsencode(step.rspfile_content),
@@ -276,7 +297,10 @@ def edge_process(
 
 
 def shell_script(
-    step: Step, expand: Sequence[str] = (), response_file: str = ""
+    step: Step,
+    expand: Sequence[str] = (),
+    host: HostReads = HostReads(),  # noqa: B008
+    response_file: str = "",
 ) -> tuple[str, ...]:
     """The arguments of the process that runs `step` in the build folder, with CHROOT.
 
@@ -306,9 +330,9 @@ def shell_script(
             f"> {shlex.quote(step.rspfile)} || exit"
         )
     lines.append(command)
-    if step.compile is not None and step.depfile:
+    if step.link_depfile or (step.compile is not None and step.depfile):
         lines[-1] = f"( {command}\n) || exit"
-        lines.append(_CHECK_DEPFILE.replace("DEPFILE", shlex.quote(step.depfile)))
+        lines.append(_check_depfile(step, host))
     return ("/bin/sh", "-c", "\n".join(lines), "edge", CHROOT, *arguments)
 
 
@@ -334,18 +358,32 @@ def offline(argv: tuple[str, ...]) -> tuple[str, ...]:
     return ("/bin/sh", "-c", _OFFLINE, "offline", *argv)
 
 
-# What a compile has read must be in the sandbox: all else is in no key. `..` may lead out of it.
-_CHECK_DEPFILE = f"""\
-outside=$(tr ' \\\\' '\\n\\n' < DEPFILE |
-  sed -e 's|//*|/|g' -e "s|^\\([^/]\\)|$1/{BUILD}/\\1|" \\
+def _check_depfile(step: Step, host: HostReads) -> str:
+    """What a compile or link has read must be in the sandbox, or covered by a fingerprint: all else
+    is in no key. `..` may lead out of it."""
+    covered = [
+        *(f"-e {shlex.quote('^' + _literally(folder) + '/')}" for folder in host.folders),
+        *(f"-e {shlex.quote('^' + _literally(file) + '$')}" for file in host.files),
+    ]
+    kept = f"\n  grep -v {' '.join(covered)} |" if covered else ""
+    if step.link_depfile:
+        # What link-time optimization compiles on the way is gone by now.
+        kept += '\n  while read -r file; do [ ! -e "$file" ] || echo "$file"; done |'
+    return f"""\
+outside=$(tr ' \\\\' '\\n\\n' < {shlex.quote(step.link_depfile or step.depfile)} |
+  sed -e 's|:$||' -e 's|//*|/|g' -e "s|^\\([^/]\\)|$1/{BUILD}/\\1|" \\
     -e :a -e 's|/\\./|/|' -e ta -e :b -e 's|/[^/]*/\\.\\./|/|' -e tb |
-  grep '^/' | grep -vF "$1/" | sort -u)
+  grep '^/' | grep -vF "$1/" |{kept} sort -u)
 if [ -n "$outside" ]; then
   echo "It reads files of this host, which no target declares:" >&2
   printf '  %s\\n' $outside >&2
-  echo "Add what has them as an artifact to the project's dependencies." >&2
+  echo {shlex.quote(host.advice)} >&2
   exit 1
 fi"""
+
+
+def _literally(text: str) -> str:
+    return re.sub(r"([\\.*^$\[])", r"\\\1", text)
 
 
 def shown_command(step: Step, env: Iterable[tuple[str, str]]) -> str:

@@ -353,6 +353,13 @@ def test_a_custom_command() -> None:
     assert (step.compile, step.tablegen) == (None, None)
 
 
+def test_flags_that_a_compile_must_have() -> None:
+    edge = Edge(("a.o",), rule="r", bindings={"command": "/x/g++ -O2 -o a.o -c ../a.cpp"})
+    assert make_step(edge, flags=("-O2", "-g")).command == "/x/g++ -g -O2 -o a.o -c ../a.cpp"
+    edge = Edge(("a",), rule="r", bindings={"command": "/x/g++ a.o -o a"})
+    assert make_step(edge, flags=("-g",)).command == "/x/g++ a.o -o a"
+
+
 def test_an_output_outside_the_sandbox_is_none() -> None:
     step = make_step(Edge(("/elsewhere/a", "b"), rule="r", bindings={"command": "touch b"}))
     assert step.outputs == ("_build/b",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Iterable, Mapping
 
 #: The build folder, below the root of every sandbox.
@@ -13,6 +13,9 @@ BUILD = "_build"
 #: What stands for the root of the sandbox in files that configuring wrote: an absolute path as that
 #: is, with nothing in it that CMake, ninja, a shell or `sed` has a meaning for.
 ROOT_TOKEN = "/__pants_sandbox__"
+
+#: The folder of an artifact's shared libraries, in its tree.
+LIBRARIES = ".libraries"
 
 #: What Pants replaces by that root in a process' arguments and environment.
 CHROOT = "{chroot}"
@@ -108,34 +111,74 @@ def find_toolchain(path: str, members: Iterable[str]) -> Toolchain | None:
             f.startswith("usr/include/") and f.endswith("/stdio.h") or f == "usr/include/stdio.h"
             for f in files
         ),
-        libraries=".libraries" if any(f.startswith(".libraries/") for f in files) else "",
+        libraries=LIBRARIES if any(f.startswith(f"{LIBRARIES}/") for f in files) else "",
     )
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What CMake's toolchain files say of every compiler.
+
+    :param flags: of compiles and links.
+    :param linker: for `-fuse-ld=`, "" for the compiler's own.
+    :param use_host: whether headers and libraries may be this host's.
+    :param variables: more ones for CMake's cache.
+    """
+
+    flags: str
+    linker: str = "lld"
+    use_host: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def portable_flags(root: str, is_artifact: bool) -> tuple[str, ...]:
+    """The flags by which a compile's output has no path of the sandbox, whose root is `root`.
+    `is_artifact` is whether the compiler is an artifact's, which is a clang."""
+    prefix_map = f"-ffile-prefix-map={root}=."
+    # Else clang names itself and its headers by where Pants really keeps them.
+    return ("-no-canonical-prefixes", prefix_map) if is_artifact else (prefix_map,)
+
+
+_LANGUAGES = ("C", "CXX", "ASM")
+_LINKED = ("EXE", "SHARED", "MODULE")
+
+
+def with_flags(cache: Mapping[str, str], flags: str, linker: str) -> dict[str, str]:
+    """The cache variables, `flags` and `linker` in front of what they set of flags themselves."""
+    own = {f"CMAKE_{language}_FLAGS": flags for language in _LANGUAGES}
+    if linker:
+        own.update({f"CMAKE_{kind}_LINKER_FLAGS": f"-fuse-ld={linker}" for kind in _LINKED})
+    return {name: f"{own[name]} {value}" if name in own else value for name, value in cache.items()}
+
+
 def toolchain_file(
-    toolchain: Toolchain,
-    root: str,
-    trees: Iterable[str],
-    flags: str = "",
-    variables: Mapping[str, str] = {},
+    toolchain: Toolchain, root: str, trees: Iterable[str], settings: Settings
 ) -> str:
     """CMake's toolchain file. `root` is the sandbox's root as CMake shall see it; `trees` are the
-    artifacts' folders, where packages are looked for; `flags` are more ones of the compiler,
-    `variables` more ones of CMake's cache."""
+    artifacts' folders, where packages are looked for."""
     tree = f"{root}/{toolchain.path}"
-    # `-no-canonical-prefixes`: else clang names itself and its headers by where Pants really keeps
-    # them. The prefix map keeps the sandbox's path out of what is compiled.
-    flags = f"-no-canonical-prefixes -ffile-prefix-map={root}=. {flags}".rstrip()
     lines = [
         f'set(CMAKE_C_COMPILER "{tree}/{toolchain.bin}/clang")',
         f'set(CMAKE_CXX_COMPILER "{tree}/{toolchain.bin}/clang++")',
         f'set(CMAKE_ASM_COMPILER "{tree}/{toolchain.bin}/clang")',
         f'set(CMAKE_AR "{tree}/{toolchain.bin}/llvm-ar" CACHE FILEPATH "")',
         f'set(CMAKE_RANLIB "{tree}/{toolchain.bin}/llvm-ranlib" CACHE FILEPATH "")',
-        *(f'set(CMAKE_{language}_FLAGS_INIT "{flags}")' for language in ("C", "CXX", "ASM")),
+        *common_settings(settings, root, trees),
+    ]
+    if toolchain.is_sysroot and not settings.use_host:
+        lines.insert(0, f'set(CMAKE_SYSROOT "{tree}")')
+    return "\n".join(lines) + "\n"
+
+
+def common_settings(settings: Settings, root: str, trees: Iterable[str]) -> list[str]:
+    """The lines of toolchain files that are the same for every compiler."""
+    elsewhere = "BOTH" if settings.use_host else "ONLY"
+    return [
+        *(f'set(CMAKE_{language}_FLAGS_INIT "{settings.flags}")' for language in _LANGUAGES),
         *(
-            f'set(CMAKE_{kind}_LINKER_FLAGS_INIT "-fuse-ld=lld")'
-            for kind in ("EXE", "SHARED", "MODULE")
+            f'set(CMAKE_{kind}_LINKER_FLAGS_INIT "-fuse-ld={settings.linker}")'
+            for kind in _LINKED
+            if settings.linker
         ),
         'set(CMAKE_EXPORT_COMPILE_COMMANDS ON CACHE BOOL "")',
         'set(FETCHCONTENT_FULLY_DISCONNECTED ON CACHE BOOL "")',
@@ -144,13 +187,10 @@ def toolchain_file(
             f"set(CMAKE_FIND_ROOT_PATH_MODE_{kind} {mode})"
             for kind, mode in (
                 ("PROGRAM", "NEVER"),
-                ("LIBRARY", "ONLY"),
-                ("INCLUDE", "ONLY"),
+                ("LIBRARY", elsewhere),
+                ("INCLUDE", elsewhere),
                 ("PACKAGE", "BOTH"),
             )
         ),
+        *(f'set({name} "{value}" CACHE STRING "")' for name, value in settings.variables.items()),
     ]
-    if toolchain.is_sysroot:
-        lines.insert(0, f'set(CMAKE_SYSROOT "{tree}")')
-    lines += [f'set({name} "{value}" CACHE STRING "")' for name, value in variables.items()]
-    return "\n".join(lines) + "\n"

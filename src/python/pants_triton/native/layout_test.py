@@ -8,13 +8,16 @@ from pants_triton.native.layout import (
     BUILD,
     CHROOT,
     ROOT_TOKEN,
+    Settings,
     Toolchain,
     below,
     find_toolchain,
     in_root,
     leaf_folders,
+    portable_flags,
     toolchain_file,
     unfit_root,
+    with_flags,
 )
 
 
@@ -142,7 +145,12 @@ def test_a_header_of_that_name_deeper_down_is_a_sysroot_too() -> None:
 def test_toolchain_file() -> None:
     toolchain = Toolchain("3rdparty/llvm", "usr/lib/llvm-19/bin", is_sysroot=True)
     assert (
-        toolchain_file(toolchain, "/sandbox", ["3rdparty/cmake", "3rdparty/llvm"])
+        toolchain_file(
+            toolchain,
+            "/sandbox",
+            ["3rdparty/cmake", "3rdparty/llvm"],
+            Settings("-Oz", variables={"LLVM_USE_SANITIZER": "Address"}),
+        )
         == """\
 set(CMAKE_SYSROOT "/sandbox/3rdparty/llvm")
 set(CMAKE_C_COMPILER "/sandbox/3rdparty/llvm/usr/lib/llvm-19/bin/clang")
@@ -150,9 +158,9 @@ set(CMAKE_CXX_COMPILER "/sandbox/3rdparty/llvm/usr/lib/llvm-19/bin/clang++")
 set(CMAKE_ASM_COMPILER "/sandbox/3rdparty/llvm/usr/lib/llvm-19/bin/clang")
 set(CMAKE_AR "/sandbox/3rdparty/llvm/usr/lib/llvm-19/bin/llvm-ar" CACHE FILEPATH "")
 set(CMAKE_RANLIB "/sandbox/3rdparty/llvm/usr/lib/llvm-19/bin/llvm-ranlib" CACHE FILEPATH "")
-set(CMAKE_C_FLAGS_INIT "-no-canonical-prefixes -ffile-prefix-map=/sandbox=.")
-set(CMAKE_CXX_FLAGS_INIT "-no-canonical-prefixes -ffile-prefix-map=/sandbox=.")
-set(CMAKE_ASM_FLAGS_INIT "-no-canonical-prefixes -ffile-prefix-map=/sandbox=.")
+set(CMAKE_C_FLAGS_INIT "-Oz")
+set(CMAKE_CXX_FLAGS_INIT "-Oz")
+set(CMAKE_ASM_FLAGS_INIT "-Oz")
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-fuse-ld=lld")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "-fuse-ld=lld")
 set(CMAKE_MODULE_LINKER_FLAGS_INIT "-fuse-ld=lld")
@@ -163,12 +171,30 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE BOTH)
+set(LLVM_USE_SANITIZER "Address" CACHE STRING "")
 """
     )
 
 
+def test_flags_that_keep_the_sandbox_out() -> None:
+    assert portable_flags("/sandbox", is_artifact=False) == ("-ffile-prefix-map=/sandbox=.",)
+    assert "-no-canonical-prefixes" in portable_flags("/sandbox", is_artifact=True)
+
+
+def test_flags_in_the_cache_stand_behind_ours() -> None:
+    cache = {"CMAKE_CXX_FLAGS": "-w", "CMAKE_EXE_LINKER_FLAGS": "-s", "CMAKE_BUILD_TYPE": "Debug"}
+    assert with_flags(cache, "-Oz", "lld") == {
+        "CMAKE_CXX_FLAGS": "-Oz -w",
+        "CMAKE_EXE_LINKER_FLAGS": "-fuse-ld=lld -s",
+        "CMAKE_BUILD_TYPE": "Debug",
+    }
+    assert with_flags(cache, "-Oz", "")["CMAKE_EXE_LINKER_FLAGS"] == "-s"
+
+
 def test_without_a_sysroot_the_compiler_finds_its_own() -> None:
-    text = toolchain_file(Toolchain("llvm", "bin", is_sysroot=False), ROOT_TOKEN, ["llvm"])
+    text = toolchain_file(
+        Toolchain("llvm", "bin", is_sysroot=False), ROOT_TOKEN, ["llvm"], Settings("")
+    )
     assert "SYSROOT" not in text
     assert f'set(CMAKE_CXX_COMPILER "{ROOT_TOKEN}/llvm/bin/clang++")' in text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import logging
 import os
@@ -45,10 +46,12 @@ from pants.util.logging import LogLevel
 
 from pants_triton.artifact.fetch_rules import HOST_CACHE, FetchSettings, start_script
 from pants_triton.artifact.rules import ArtifactTrees, ArtifactTreesRequest
-from pants_triton.native import limit_rules
+from pants_triton.native import compiler_rules, limit_rules
+from pants_triton.native.compiler_rules import HostCompilerRequest, linker_name
 from pants_triton.native.configure import PROGRAM_MODULES
 from pants_triton.native.edges import (
     WITH_NETWORK,
+    HostReads,
     Step,
     declared_inputs,
     edge_process,
@@ -61,18 +64,28 @@ from pants_triton.native.edges import (
     run_time_files,
     shown_command,
 )
+from pants_triton.native.host_compiler import (
+    COMPILER_VARIABLES,
+    HostCompiler,
+    host_toolchain_file,
+    traced_link,
+)
 from pants_triton.native.includes import Resolver, Scans
 from pants_triton.native.layout import (
     BUILD,
     CHROOT,
+    LIBRARIES,
     ROOT_TOKEN,
+    Settings,
     Toolchain,
     below,
     find_toolchain,
     in_root,
     leaf_folders,
+    portable_flags,
     toolchain_file,
     unfit_root,
+    with_flags,
 )
 from pants_triton.native.limit_rules import EdgeLimits
 from pants_triton.native.manifest import Manifest, ManifestError, read_manifest
@@ -85,7 +98,7 @@ from pants_triton.native.sanitizers import (
     missing_runtime,
     test_environment,
 )
-from pants_triton.native.subsystem import NativeError, NativeSubsystem
+from pants_triton.native.subsystem import CompilerSource, Linker, NativeError, NativeSubsystem
 from pants_triton.native.target_types import (
     CMakeBuildTypeField,
     CMakeCacheField,
@@ -133,63 +146,181 @@ class ProjectToolsRequest(EngineAwareParameter):
 
 @dataclass(frozen=True)
 class ProjectTools:
-    """The artifacts' trees by their paths, the compiler among them, where CMake is, and which
-    sanitizers are compiled in."""
+    """The artifacts' trees by their paths, the compiler, and where CMake is.
+
+    :param toolchain: the artifact that has the compiler; None if it is this host's.
+    :param host: the compiler, if it is this host's or takes headers and libraries from it.
+    :param linker: for `-fuse-ld=`, "" for the compiler's own.
+    :param libraries: the folders of shared libraries in the trees, below the sandbox's root.
+    :param sanitizers: that are compiled in.
+    """
 
     trees: FrozenDict[str, Digest]
-    toolchain: Toolchain
+    toolchain: Toolchain | None
+    host: HostCompiler | None
+    linker: str
+    libraries: tuple[tuple[str, str], ...]
     cmake: str
     sanitizers: tuple[str, ...] = ()
 
     @property
     def test_environment(self) -> Mapping[str, str]:
         """For tests of what is built, with CHROOT."""
-        symbolizer = f"{CHROOT}/{self.toolchain.path}/{self.toolchain.bin}/llvm-symbolizer"
+        symbolizer = (
+            f"{CHROOT}/{self.toolchain.path}/{self.toolchain.bin}/llvm-symbolizer"
+            if self.toolchain
+            else ""
+        )
         return test_environment(self.sanitizers, symbolizer)
+
+    @property
+    def library_path(self) -> str:
+        """For LD_LIBRARY_PATH of tools and of what is built, with CHROOT; "" for none."""
+        return ":".join(f"{CHROOT}/{tree}/{folder}" for tree, folder in self.libraries)
 
     @property
     def runtime_trees(self) -> FrozenDict[str, Digest]:
         """What has the libraries that built programs run with."""
-        return FrozenDict({self.toolchain.path: self.trees[self.toolchain.path]})
+        paths = [self.toolchain.path] if self.toolchain else [tree for tree, _ in self.libraries]
+        return FrozenDict({path: self.trees[path] for path in paths})
+
+    @property
+    def runtime_env(self) -> dict[str, str]:
+        """What built programs run with, and what makes their results those of this host's
+        libraries."""
+        path = self.library_path
+        return {
+            **({"LD_LIBRARY_PATH": path} if path else {}),
+            **(self.host.env if self.host else {}),
+        }
+
+    @property
+    def compile_flags(self) -> tuple[str, ...]:
+        """What every compile must have so that no path of a sandbox gets into it, with ROOT_TOKEN."""
+        return portable_flags(ROOT_TOKEN, is_artifact=self.toolchain is not None)
+
+    def toolchain_file(self) -> str:
+        """CMake's toolchain file, with ROOT_TOKEN."""
+        settings = Settings(
+            " ".join((*self.compile_flags, *compiler_flags(self.sanitizers))),
+            self.linker,
+            use_host=self.host is not None,
+            variables=cmake_variables(self.sanitizers),
+        )
+        if self.toolchain is not None:
+            return toolchain_file(self.toolchain, ROOT_TOKEN, self.trees, settings)
+        assert self.host is not None
+        return host_toolchain_file(self.host, ROOT_TOKEN, self.trees, settings)
+
+    def cache(self, own: Mapping[str, str]) -> dict[str, str]:
+        """CMake's cache variables, `own` by the project. What it says of flags is added to what the
+        toolchain file says of them, which CMake reads only where the cache has none."""
+        flags = " ".join((*self.compile_flags, *compiler_flags(self.sanitizers)))
+        return with_flags(own, flags, self.linker)
+
+
+def process_env(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of configuring and of edges, with the project's own `env`."""
+    return {"PATH": "/usr/bin:/bin", "LC_ALL": "C", **env}
 
 
 @rule(desc="Find the tools of a project", level=LogLevel.DEBUG)
 async def find_project_tools(request: ProjectToolsRequest, native: NativeSubsystem) -> ProjectTools:
-    (toolchain, cmake) = await MultiGet(
-        Get(
-            Addresses,
-            UnparsedAddressInputs(
-                (spec,), owning_address=None, description_of_origin=f"the option `[native].{name}`"
-            ),
-        )
-        for name, spec in (("toolchain", native.toolchain), ("cmake", native.cmake))
-    )
-    wrapped, artifacts, toolchain_trees, cmake_trees = await MultiGet(
+    is_host = native.compiler is CompilerSource.HOST
+    options = {"cmake": native.cmake, **({} if is_host else {"toolchain": native.toolchain})}
+    wrapped, *named = await MultiGet(
         Get(WrappedTarget, WrappedTargetRequest(request.address, "<infallible>")),
-        Get(ArtifactTrees, ArtifactTreesRequest((request.address, *toolchain, *cmake))),
-        Get(ArtifactTrees, ArtifactTreesRequest(tuple(toolchain))),
-        Get(ArtifactTrees, ArtifactTreesRequest(tuple(cmake))),
+        *(
+            Get(
+                Addresses,
+                UnparsedAddressInputs(
+                    (spec,),
+                    owning_address=None,
+                    description_of_origin=f"the option `[native].{name}`",
+                ),
+            )
+            for name, spec in options.items()
+        ),
+    )
+    artifacts, *found = await MultiGet(
+        Get(ArtifactTrees, ArtifactTreesRequest((request.address, *itertools.chain(*named)))),
+        *(Get(ArtifactTrees, ArtifactTreesRequest(tuple(addresses))) for addresses in named),
     )
     if artifacts.error:
         raise NativeError(f"{request.address} needs an artifact: {artifacts.error}")
-    for name, found in (("toolchain", toolchain_trees), ("cmake", cmake_trees)):
-        if len(found.trees) != 1:
+    for name, trees in zip(options, found):
+        if len(trees.trees) != 1:
             raise NativeError(
                 f"The option `[native].{name}` must name one artifact, such as `llvm_toolchain` or "
                 f"`artifact_tree`."
             )
-    tree = toolchain_trees.trees[0]
+    cmake = found[0].trees[0]
+    env = {
+        name: value
+        for name, value in process_env(wrapped.target.get(CMakeEnvField).value or {}).items()
+        if name in (*COMPILER_VARIABLES, "LC_ALL")
+    }
+    host: HostCompiler | None
+    if is_host:
+        linker = linker_name(native.linker, "")
+        host = await Get(HostCompiler, HostCompilerRequest(FrozenDict(env), linker=linker))
+        own = [tree for tree in artifacts.trees if tree.path != cmake.path]
+        members = await MultiGet(Get(DigestEntries, Digest, tree.digest) for tree in own)
+        libraries = tuple(
+            (tree.path, LIBRARIES)
+            for tree, entries in zip(own, members)
+            if any(entry.path.startswith(f"{LIBRARIES}/") for entry in entries)
+        )
+        return ProjectTools(
+            artifacts.immutable_input_digests,
+            None,
+            host,
+            linker,
+            libraries,
+            cmake.path,
+            _sanitizers(wrapped.target, native),
+        )
+    tree = found[1].trees[0]
     entries = await Get(DigestEntries, Digest, tree.digest)
-    found_toolchain = find_toolchain(tree.path, (entry.path for entry in entries))
-    if found_toolchain is None:
+    paths = {entry.path for entry in entries}
+    toolchain = find_toolchain(tree.path, paths)
+    if toolchain is None:
         raise NativeError(
             f"{tree.address}, which the option `[native].toolchain` names, has no `bin/clang++`. "
-            "Name an artifact that has clang and lld."
+            "Name an artifact that has clang and lld, or use this host's compiler: "
+            '`[native].compiler = "host"`. An LLVM that projects link with is one of their '
+            "`dependencies`."
         )
+    linker = linker_name(native.linker, "lld")
+    if native.linker is not Linker.DEFAULT and f"{toolchain.bin}/ld.{linker}" not in paths:
+        raise NativeError(
+            f"{tree.address}, which the option `[native].toolchain` names, has no `ld.{linker}` "
+            "beside its clang, which the option `[native].linker` asks for. Set that to `default`, "
+            "or name an artifact that has it."
+        )
+    host = None
+    if native.sysroot is CompilerSource.HOST:
+        folder = f"{CHROOT}/{toolchain.path}/{toolchain.bin}"
+        if toolchain.library_path:
+            env.setdefault("LD_LIBRARY_PATH", toolchain.library_path)
+        host = await Get(
+            HostCompiler,
+            HostCompilerRequest(
+                FrozenDict(env),
+                (f"{folder}/clang",),
+                (f"{folder}/clang++",),
+                linker,
+                FrozenDict({tree.path: tree.digest}),
+            ),
+        )
+    libraries = ((toolchain.path, toolchain.libraries),) if toolchain.libraries else ()
     return ProjectTools(
         artifacts.immutable_input_digests,
-        found_toolchain,
-        cmake_trees.trees[0].path,
+        toolchain,
+        host,
+        linker,
+        libraries,
+        cmake.path,
         _sanitizers(wrapped.target, native),
     )
 
@@ -334,16 +465,7 @@ async def configure_project(
             CreateDigest(
                 [
                     *(FileContent(path, b"") for path in stand_ins),
-                    FileContent(
-                        _TOOLCHAIN_FILE,
-                        toolchain_file(
-                            tools.toolchain,
-                            ROOT_TOKEN,
-                            tools.trees,
-                            compiler_flags(tools.sanitizers),
-                            cmake_variables(tools.sanitizers),
-                        ).encode(),
-                    ),
+                    FileContent(_TOOLCHAIN_FILE, tools.toolchain_file().encode()),
                 ]
             ),
         ),
@@ -352,11 +474,13 @@ async def configure_project(
         Get(Digest, MergeDigests((program.digest, start))),
         Get(Digest, MergeDigests((sources.configure.digest, added))),
     )
-    env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
-    if tools.toolchain.library_path:
-        env["LD_LIBRARY_PATH"] = tools.toolchain.library_path
-    env.update(build_environment(tools.sanitizers))
-    env.update(target[CMakeEnvField].value or {})
+    env = process_env(
+        {
+            **tools.runtime_env,
+            **build_environment(tools.sanitizers),
+            **(target[CMakeEnvField].value or {}),
+        }
+    )
     settings.leave()
     result = await Get(
         FallibleProcessResult,
@@ -370,7 +494,7 @@ async def configure_project(
                 *(f"--tree={path}" for path in sorted(tools.trees)),
                 f"--record={_RECORD}",
                 "--",
-                *(f"-D{name}={value}" for name, value in sorted(cache.items())),
+                *(f"-D{name}={value}" for name, value in sorted(tools.cache(cache).items())),
             ),
             env=env,
             input_digest=input_digest,
@@ -385,8 +509,8 @@ async def configure_project(
     output = result.stderr.decode("utf-8", "replace").rstrip()
     if result.exit_code != 0:
         hint = (
-            f"\n{missing_runtime(native.toolchain)}"
-            if tools.sanitizers and RUNTIME in output
+            f"\n{missing_runtime(native.toolchain if tools.toolchain else '')}"
+            if tools.sanitizers and RUNTIME.search(output)
             else ""
         )
         raise NativeError(f"{address} can't be configured:\n{output}{hint}")
@@ -429,6 +553,8 @@ class NativeProject:
     sources: Digest
     configured: ConfiguredProject
     trees: FrozenDict[str, Digest]
+    host: HostCompiler | None
+    compile_flags: tuple[str, ...]
     manifest: Manifest = field(compare=False, repr=False)
     entries: Mapping[str, FileEntry | SymlinkEntry] = field(compare=False, repr=False)
     texts: Mapping[str, bytes] = field(compare=False, repr=False)
@@ -491,6 +617,8 @@ async def read_project(request: NativeProjectRequest) -> NativeProject:
         sources.snapshot.digest,
         configured,
         tools.trees,
+        tools.host,
+        tools.compile_flags,
         manifest,
         entries,
         {file.path: file.content for file in configured_contents},
@@ -635,7 +763,10 @@ async def _declared_of_understood(
 async def run_edge(request: EdgeRequest) -> EdgeResult:
     project = await Get(NativeProject, NativeProjectRequest(request.project))
     edge = project.manifest.edges[request.index]
-    step = make_step(edge)
+    host = project.host
+    step = make_step(edge, host.origin if host else "$ORIGIN", project.compile_flags)
+    if host:
+        step = traced_link(step, edge.rule, host)
     folders: set[str] = set()
     if step.compile is not None or step.tablegen is not None:
         files, folders, built = await _included_inputs(project, step)
@@ -661,7 +792,7 @@ async def run_edge(request: EdgeRequest) -> EdgeResult:
     entries = [project.entries[path] for path in files if path in project.entries]
     made_folders = {BUILD, *step.folders, *folders}
     leaves = leaf_folders(made_folders, [entry.path for entry in entries])
-    argv, long_files = edge_process(step, expand)
+    argv, long_files = edge_process(step, expand, _host_reads(step, host))
     is_link = is_program_link(edge)
     if step.compile is None and step.tablegen is None:
         # Those two are one run of a program that is known to open no connection.
@@ -720,6 +851,12 @@ async def run_edge(request: EdgeRequest) -> EdgeResult:
             ),
         ),
     )
+
+
+def _host_reads(step: Step, host: HostCompiler | None) -> HostReads:
+    if host is None:
+        return HostReads()
+    return host.link_reads if step.link_depfile else host.compile_reads
 
 
 def _without_sandbox(text: str) -> str:
@@ -830,7 +967,7 @@ async def build_output(request: BuiltOutputRequest) -> BuiltOutput:
         target[CMakeOutputPathField].in_sandbox(request.address),
         tuple(file[len(BUILD) + 1 :] for file in files),
         built.digest,
-        tools.toolchain.library_path,
+        tools.library_path,
         tools.runtime_trees,
     )
 
@@ -895,4 +1032,4 @@ async def build_outputs(request: BuiltOutputsRequest) -> BuiltOutputs:
 
 
 def rules():
-    return [*collect_rules(), *limit_rules.rules()]
+    return [*collect_rules(), *compiler_rules.rules(), *limit_rules.rules()]

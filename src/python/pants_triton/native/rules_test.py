@@ -545,6 +545,23 @@ def test_build_types(project: Project, fields: str, option: str, expected: str) 
     assert way_of(project).split()[0] == expected
 
 
+@pytest.mark.parametrize(
+    "fields, code",
+    [
+        pytest.param('cache={"CMAKE_CXX_FLAGS": "-Wall"}', "", id="in its cache"),
+        pytest.param("", 'set(CMAKE_CXX_FLAGS "-Wall")', id="in its lists"),
+    ],
+)
+def test_a_projects_own_flags_let_no_path_in(project: Project, fields: str, code: str) -> None:
+    project.edit("BUILD", '"project"', f'"project", {fields}')
+    project.edit("CMakeLists.txt", "project(demo CXX)", f"project(demo CXX)\n{code}")
+    project.write(
+        {"lib/core.cpp": "const char* where() { return __FILE__; }\nint core() {return 1;}"}
+    )
+    content = project.runner.contents(project.build().digest)["bin/tool"]
+    assert b"lib/core.cpp" in content and b"pants-sandbox" not in content
+
+
 def test_two_ways_of_one_project(project: Project) -> None:
     tells_its_way(project, 'build_type=parametrize("Release", "TritonBuildWithO1")')
     project.write(

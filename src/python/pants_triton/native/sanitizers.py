@@ -5,6 +5,7 @@ See https://clang.llvm.org/docs/AddressSanitizer.html and its siblings.
 
 from __future__ import annotations
 
+import re
 from typing import Mapping, Sequence
 
 #: From the names of `-fsanitize=` to those of LLVM's `LLVM_USE_SANITIZER`.
@@ -16,18 +17,18 @@ SANITIZERS: Mapping[str, str] = {
     "undefined": "Undefined",
 }
 
-#: The file that a linker misses where the toolchain has no runtime libraries is called so.
-RUNTIME = "libclang_rt"
+#: The file that a linker misses where there are no runtime libraries, clang's or gcc's.
+RUNTIME = re.compile(r"libclang_rt|lib[a-z]+san(_preinit\.o|\.)|-l[a-z]+san\b")
 
 _RUNTIME_PACKAGE = "libclang-rt-19-dev"
 
 
-def compiler_flags(sanitizers: Sequence[str]) -> str:
-    """The flags of compiles and links, "" for none. What is found ends the program."""
+def compiler_flags(sanitizers: Sequence[str]) -> tuple[str, ...]:
+    """The flags of compiles and links. What is found ends the program."""
     if not sanitizers:
-        return ""
+        return ()
     names = ",".join(sorted(set(sanitizers)))
-    return f"-fsanitize={names} -fno-sanitize-recover=all -fno-omit-frame-pointer"
+    return (f"-fsanitize={names}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 
 def cmake_variables(sanitizers: Sequence[str]) -> dict[str, str]:
@@ -44,18 +45,25 @@ def build_environment(sanitizers: Sequence[str]) -> dict[str, str]:
 
 
 def test_environment(sanitizers: Sequence[str], symbolizer: str) -> dict[str, str]:
-    """For tests. :param symbolizer: `llvm-symbolizer`, so that what is found names source lines."""
+    """For tests. :param symbolizer: `llvm-symbolizer`, so that what is found names source lines; ""
+    for none."""
     if not sanitizers:
         return {}
+    symbolizers = ("ASAN_SYMBOLIZER_PATH", "UBSAN_SYMBOLIZER_PATH") if symbolizer else ()
     return {
-        "ASAN_SYMBOLIZER_PATH": symbolizer,
-        "UBSAN_SYMBOLIZER_PATH": symbolizer,
+        **{name: symbolizer for name in symbolizers},
         "UBSAN_OPTIONS": "print_stacktrace=1",
     }
 
 
 def missing_runtime(toolchain: str) -> str:
-    """What to do where the artifact `toolchain` has no runtime libraries."""
+    """What to do where the artifact `toolchain`, or this host's compiler if it is "", has no runtime
+    libraries."""
+    if not toolchain:
+        return (
+            "This host's compiler has no libraries of these sanitizers. Install them: they come with "
+            f"gcc, or for clang in packages such as `{_RUNTIME_PACKAGE}`."
+        )
     return (
         f"{toolchain}, which the option `[native].toolchain` names, has no libraries of clang's "
         f"sanitizers. Where it is of Debian's packages, add `{_RUNTIME_PACKAGE}` to its `packages`, "

@@ -20,7 +20,7 @@ from pants.util.logging import LogLevel
 
 from pants_triton.native.layout import CHROOT
 from pants_triton.native.rules import BuiltOutput, BuiltOutputRequest
-from pants_triton.native.subsystem import NativeError, NativeSubsystem
+from pants_triton.native.subsystem import CompilerSource, NativeError, NativeSubsystem
 from pants_triton.native.target_types import (
     CMakeOutputDependenciesField,
     CMakeOutputOutputsField,
@@ -89,6 +89,9 @@ class InferCMakeProjectDependencies(InferDependenciesRequest):
 async def infer_project_dependencies(
     _: InferCMakeProjectDependencies, native: NativeSubsystem
 ) -> InferredDependencies:
+    options = {"cmake": native.cmake}
+    if native.compiler is CompilerSource.TOOLCHAIN:
+        options["toolchain"] = native.toolchain
     tools = await MultiGet(
         Get(
             Addresses,
@@ -96,7 +99,7 @@ async def infer_project_dependencies(
                 (spec,), owning_address=None, description_of_origin=f"the option `[native].{name}`"
             ),
         )
-        for name, spec in (("toolchain", native.toolchain), ("cmake", native.cmake))
+        for name, spec in options.items()
     )
     return InferredDependencies(address for addresses in tools for address in addresses)
 

@@ -280,9 +280,7 @@ async def run_gtest(
             Get(Digest, AddPrefix(digest, BUILD)),
         )
         input_digest = await Get(Digest, MergeDigests((built_digest, wrapper.digest)))
-        env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
-        if tools.toolchain.library_path:
-            env["LD_LIBRARY_PATH"] = tools.toolchain.library_path
+        env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", **tools.runtime_env}
         if metadata.shards > 1:
             env["GTEST_TOTAL_SHARDS"] = str(metadata.shards)
             env["GTEST_SHARD_INDEX"] = str(metadata.shard)

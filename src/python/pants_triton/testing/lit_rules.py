@@ -609,7 +609,7 @@ async def set_up_lit_suite(request: LitSuiteRequest, program: LitProgram) -> Lit
     trees = {
         path: tools.trees[path]
         for path in (
-            tools.toolchain.path,
+            *tools.runtime_trees,
             *named_trees((file.content for file in contents), tools.trees),
         )
     }
@@ -628,8 +628,8 @@ async def set_up_lit_suite(request: LitSuiteRequest, program: LitProgram) -> Lit
         lit.path,
         tuple(file for file in site.files if file[len(BUILD) + 1 :] in set(configured.with_token)),
         tuple(sorted(trees)),
-        tools.toolchain.library_path,
-        FrozenDict(tools.test_environment),
+        tools.library_path,
+        FrozenDict({**(tools.host.env if tools.host else {}), **tools.test_environment}),
     )
 
 
