@@ -7,6 +7,7 @@ are those of the user: the first run on a machine fetches 280 MB.
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator
 
 import pytest
 
@@ -275,6 +276,38 @@ def test_a_mistake_is_shown_as_the_compiler_says_it(user: User) -> None:
     # Our own wish to keep sandboxes is told.
     output = re.sub(r".* Preserving local process execution dir .*\n", "", run.output)
     assert "pants-sandbox" not in output and "Traceback" not in output
+
+
+def test_compile_commands(user: User) -> None:
+    """The toolchain's own compiler understands every file of the checkout by them."""
+    output = succeeds(user.ws.pants("compile-commands", "demo:tool"))
+    assert "Linked it to demo/compile_commands.json" in output
+    commands = json.loads(user.file("compile_commands.json").read_text())
+    ours = [entry for entry in commands if entry["file"].startswith(f"{user.file('.')}/")]
+    assert {Path(entry["file"]).name for entry in ours} == {
+        *("colours.cpp", "demo_test.cpp", "main.cpp")
+    }
+
+    def checked(entry: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+        compiler = entry["arguments"][0]
+        tree = compiler[: compiler.index("/usr/")]
+        return subprocess.run(
+            [*entry["arguments"], "-fsyntax-only"],
+            cwd=entry["directory"],
+            env={"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": f"{tree}/.libraries"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    for entry in commands:
+        result = checked(entry)
+        assert (result.returncode, result.stdout) == (0, ""), entry
+    # They are for the files that one edits.
+    with user.edited("lib/colours.cpp", "int sum = 0;", "int smu = 0;"):
+        (entry,) = [e for e in ours if e["file"].endswith("colours.cpp")]
+        failed = checked(entry)
+    assert (failed.returncode, f"{user.file('lib/colours.cpp')}:8:" in failed.stdout) == (1, True)
 
 
 def test_a_header_of_the_host_is_not_seen(user: User) -> None:

@@ -8,6 +8,7 @@ from pants_triton.artifact import run_rules as artifact_run_rules
 from pants_triton.artifact import use_rules as artifact_use_rules
 from pants_triton.artifact.target_types import ARTIFACT_TARGET_TYPES
 from pants_triton.hardware import rules as hardware_rules
+from pants_triton.native import editor_rules as native_editor_rules
 from pants_triton.native import rules as native_rules
 from pants_triton.native import use_rules as native_use_rules
 from pants_triton.native.target_types import NATIVE_TARGET_TYPES
@@ -48,6 +49,7 @@ def rules():
         *artifact_use_rules.rules(),
         *hardware_rules.rules(),
         *native_rules.rules(),
+        *native_editor_rules.rules(),
         *native_use_rules.rules(),
         *package_rules.rules(),
         *package_inference_rules.rules(),

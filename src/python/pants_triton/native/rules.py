@@ -859,6 +859,40 @@ def _host_reads(step: Step, host: HostCompiler | None) -> HostReads:
     return host.link_reads if step.link_depfile else host.compile_reads
 
 
+@dataclass(frozen=True)
+class GeneratedInputsRequest(EngineAwareParameter):
+    """Asks for what a compile opens in the build folder; the compile itself is not run."""
+
+    project: Address
+    index: int
+
+    def debug_hint(self) -> str:
+        return f"{self.project} edge {self.index}"
+
+
+@rule
+async def find_generated_inputs(request: GeneratedInputsRequest) -> EdgeResult:
+    project = await Get(NativeProject, NativeProjectRequest(request.project))
+    step = make_step(project.manifest.edges[request.index])
+    folders: set[str] = set()
+    if step.compile is not None:
+        files, folders, built = await _included_inputs(project, step)
+    else:
+        files, built = await _declared(project, request.index, step)
+    results = tuple(built.values())
+    failures = _failures(results)
+    if failures:
+        return EdgeResult(EMPTY_DIGEST, failures)
+    entries = [project.entries[path] for path in files if path in project.entries]
+    configured = [entry for entry in entries if below(entry.path, [BUILD])]
+    leaves = leaf_folders(
+        [path for path in folders if below(path, [BUILD])], [entry.path for entry in configured]
+    )
+    own = await Get(Digest, CreateDigest([*configured, *(Directory(path) for path in leaves)]))
+    merged = await Get(Digest, MergeDigests((own, *(result.digest for result in results))))
+    return EdgeResult(merged)
+
+
 def _without_sandbox(text: str) -> str:
     return re.sub(r"/[^\s:'\"]*/pants-sandbox-[A-Za-z0-9]+/(?:_build/\.\./)?", "", text)
 

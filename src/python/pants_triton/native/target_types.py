@@ -27,7 +27,8 @@ from pants_triton.native.sanitizers import SANITIZERS
 
 
 class CMakeProjectSourcesField(MultipleSourcesField):
-    default = ("**/*",)
+    # The database is the goal `compile-commands`' own.
+    default = ("**/*", "!compile_commands.json")
     uses_source_roots = False
     help = help_text(
         """
