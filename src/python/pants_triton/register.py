@@ -14,6 +14,7 @@ from pants_triton.native import use_rules as native_use_rules
 from pants_triton.native.target_types import NATIVE_TARGET_TYPES
 from pants_triton.package import inference_rules as package_inference_rules
 from pants_triton.package import rules as package_rules
+from pants_triton.package import wheel_rules as package_wheel_rules
 from pants_triton.package.target_types import TritonPackageTarget
 from pants_triton.program import rules as program_rules
 from pants_triton.testing import gtest_rules as testing_gtest_rules
@@ -53,6 +54,7 @@ def rules():
         *native_use_rules.rules(),
         *package_rules.rules(),
         *package_inference_rules.rules(),
+        *package_wheel_rules.rules(),
         *program_rules.rules(),
         *testing_rules.rules(),
         *testing_gtest_rules.rules(),

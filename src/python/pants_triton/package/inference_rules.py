@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections import defaultdict
 
 from pants.backend.python.dependency_inference.module_mapper import (
@@ -17,8 +16,12 @@ from pants.engine.target import AllTargets, SourcesPaths, SourcesPathsRequest
 from pants.engine.unions import UnionRule
 from pants.util.logging import LogLevel
 
-from pants_triton.package.modules import modules_of
-from pants_triton.package.target_types import TritonPackageRootField, TritonPackageSourcesField
+from pants_triton.package.modules import modules_of, places_of
+from pants_triton.package.target_types import (
+    TritonPackageRootField,
+    TritonPackageSourceFoldersField,
+    TritonPackageSourcesField,
+)
 
 
 class TritonPackageMappingMarker(FirstPartyPythonMappingImplMarker):
@@ -36,8 +39,13 @@ async def map_package_modules(
     )
     providers: dict[str, list[ModuleProvider]] = defaultdict(list)
     for target, paths in zip(targets, sources):
-        root = posixpath.join(target.address.spec_path, target[TritonPackageRootField].value)
-        for module in modules_of(paths.files, root):
+        places = places_of(
+            paths.files,
+            target.address.spec_path,
+            target[TritonPackageRootField].value,
+            target[TritonPackageSourceFoldersField].value or {},
+        )
+        for module in modules_of(place for place in places.values() if place):
             providers[module].append(ModuleProvider(target.address, ModuleProviderType.IMPL))
     # One package serves the tests of all hardware, whatever their resolve.
     return FirstPartyPythonMappingImpl.create(

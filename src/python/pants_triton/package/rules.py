@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass
+from typing import Mapping
 
 from pants.engine.addresses import Address, Addresses, UnparsedAddressInputs
 from pants.engine.engine_aware import EngineAwareParameter
@@ -14,7 +15,6 @@ from pants.engine.fs import (
     DigestEntries,
     FileEntry,
     MergeDigests,
-    RemovePrefix,
     SymlinkEntry,
 )
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
@@ -41,11 +41,13 @@ from pants_triton.artifact.target_types import ArtifactSourceField
 from pants_triton.native.rules import BuiltOutput, BuiltOutputRequest
 from pants_triton.native.subsystem import NativeError
 from pants_triton.native.target_types import CMakeOutputSourceField
+from pants_triton.package.modules import places_of
 from pants_triton.package.target_types import (
     TritonPackageDependenciesField,
     TritonPackagePartsField,
     TritonPackagePathField,
     TritonPackageRootField,
+    TritonPackageSourceFoldersField,
     TritonPackageSourcesField,
 )
 
@@ -100,21 +102,44 @@ async def _part(owner: Address, target: Target, folder: str) -> Digest:
     )
 
 
+async def _placed(owner: Address, sources: Digest, places: Mapping[str, str | None]) -> Digest:
+    outside = [file for file, place in places.items() if place is None]
+    if outside:
+        raise PackageError(
+            f"{owner}: {outside[0]} is not below its `{TritonPackageRootField.alias}`: correct that or "
+            f"`{TritonPackageSourcesField.alias}`, or say by "
+            f"`{TritonPackageSourceFoldersField.alias}` where in the package it is."
+        )
+    of_place: dict[str, str] = {}
+    for file, place in places.items():
+        assert place is not None
+        if place in of_place:
+            raise PackageError(f"{owner}: {of_place[place]} and {file} are both {place} in it.")
+        of_place[place] = file
+    moved: list[FileEntry | SymlinkEntry] = []
+    for entry in await Get(DigestEntries, Digest, sources):
+        place = places.get(entry.path)
+        if isinstance(entry, FileEntry) and place:
+            moved.append(FileEntry(place, entry.file_digest, entry.is_executable))
+        elif isinstance(entry, SymlinkEntry) and place:
+            moved.append(SymlinkEntry(place, entry.target))
+    return await Get(Digest, CreateDigest(moved))
+
+
 @rule(desc="Assemble a Python package", level=LogLevel.DEBUG)
 async def assemble_package(request: AssembledPackageRequest) -> AssembledPackage:
     address = request.address
     wrapped = await Get(WrappedTarget, WrappedTargetRequest(address, "<infallible>"))
     target = wrapped.target
-    root = posixpath.join(address.spec_path, target[TritonPackageRootField].value)
     field = target[TritonPackagePartsField]
     sources = await Get(HydratedSources, HydrateSourcesRequest(target[TritonPackageSourcesField]))
-    outside = [f for f in sources.snapshot.files if root and not f.startswith(f"{root}/")]
-    if outside:
-        raise PackageError(
-            f"{address}: {outside[0]} is not below its `{TritonPackageRootField.alias}`, {root}: "
-            f"correct that, or `{TritonPackageSourcesField.alias}`."
-        )
-    digests = [await Get(Digest, RemovePrefix(sources.snapshot.digest, root))]
+    places = places_of(
+        sources.snapshot.files,
+        address.spec_path,
+        target[TritonPackageRootField].value,
+        target[TritonPackageSourceFoldersField].value or {},
+    )
+    digests = [await _placed(address, sources.snapshot.digest, places)]
     for spec, folder in (field.value or {}).items():
         parts = await Get(
             Targets,
