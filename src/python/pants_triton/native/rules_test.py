@@ -600,6 +600,14 @@ def test_sanitizers(project: Project, fields: str, option: str, expected: bool) 
     assert ("-fsanitize=undefined" in way_of(project).split()) is expected
 
 
+def test_flags_of_the_cache_come_to_ours(project: Project) -> None:
+    # Those of a toolchain file count only where the user gives none.
+    tells_its_way(project, 'sanitizers=["undefined"], cache={"CMAKE_CXX_FLAGS": "-DMINE=1"}')
+    flags = way_of(project).split()
+    assert {"-fsanitize=undefined", "-no-canonical-prefixes", "-DMINE=1"} <= set(flags)
+    assert [flag.endswith("=.") for flag in flags if "-prefix-map=" in flag] == [True]
+
+
 def test_no_sanitizer(project: Project) -> None:
     project.runner.begin("--native-sanitizers=addres")
     assert error_of(project) == (

@@ -72,7 +72,9 @@ class CMakeCacheField(DictStringToStringField):
     help = help_text(
         """
         CMake's cache variables: `{"CMAKE_BUILD_TYPE": "Release"}` is
-        `cmake -DCMAKE_BUILD_TYPE=Release`. `{chroot}` stands for the root of the sandbox.
+        `cmake -DCMAKE_BUILD_TYPE=Release`. `{chroot}` stands for the root of the sandbox. Flags
+        (`CMAKE_CXX_FLAGS`, `CMAKE_EXE_LINKER_FLAGS`) come after those that make outputs the same
+        everywhere.
         """
     )
 
