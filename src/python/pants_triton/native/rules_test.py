@@ -689,6 +689,30 @@ def test_how_many_links_run_at_once(
     assert most_links_at_once(tmp_path / "log") == expected
 
 
+def test_how_many_custom_commands_of_a_pool_run_at_once(project: Project, tmp_path: Path) -> None:
+    outputs = [f"made{number}.txt" for number in range(4)]
+    project.write(
+        {
+            "BUILD": f"""\
+            cmake_project(name="project")
+            cmake_output(name="tool", project=":project", outputs={outputs})
+            """,
+            "CMakeLists.txt": f"""\
+            cmake_minimum_required(VERSION 3.20)
+            project(demo CXX)
+            set_property(GLOBAL PROPERTY JOB_POOLS heavy=1)
+            foreach(name {" ".join(outputs)})
+              add_custom_command(OUTPUT ${{name}} JOB_POOL heavy VERBATIM COMMAND sh -c
+                "echo + >> {tmp_path}/log; sleep 0.3; echo - >> {tmp_path}/log; echo > ${{name}}")
+              add_custom_target(make_${{name}} DEPENDS ${{name}})
+            endforeach()
+            """,
+        }
+    )
+    project.build()
+    assert (tmp_path / "log").read_text().split() == ["+", "-"] * 4
+
+
 def test_a_bound_is_part_of_no_key(project: Project, tmp_path: Path) -> None:
     project.runner.begin("--native-max-links=2")
     with_many_tools(project, tmp_path / "log")
