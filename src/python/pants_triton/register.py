@@ -8,6 +8,7 @@ from pants_triton.artifact import run_rules as artifact_run_rules
 from pants_triton.artifact import use_rules as artifact_use_rules
 from pants_triton.artifact.target_types import ARTIFACT_TARGET_TYPES
 from pants_triton.hardware import rules as hardware_rules
+from pants_triton.kernel_cache import rules as kernel_cache_rules
 from pants_triton.native import editor_rules as native_editor_rules
 from pants_triton.native import rules as native_rules
 from pants_triton.native import use_rules as native_use_rules
@@ -18,6 +19,7 @@ from pants_triton.package import wheel_rules as package_wheel_rules
 from pants_triton.package.target_types import TritonPackageTarget
 from pants_triton.program import rules as program_rules
 from pants_triton.testing import gtest_rules as testing_gtest_rules
+from pants_triton.testing import kernel_cache_rules as testing_kernel_cache_rules
 from pants_triton.testing import lint_rules as testing_lint_rules
 from pants_triton.testing import lit_rules as testing_lit_rules
 from pants_triton.testing import rules as testing_rules
@@ -49,6 +51,7 @@ def rules():
         *artifact_run_rules.rules(),
         *artifact_use_rules.rules(),
         *hardware_rules.rules(),
+        *kernel_cache_rules.rules(),
         *native_rules.rules(),
         *native_editor_rules.rules(),
         *native_use_rules.rules(),
@@ -58,6 +61,7 @@ def rules():
         *program_rules.rules(),
         *testing_rules.rules(),
         *testing_gtest_rules.rules(),
+        *testing_kernel_cache_rules.rules(),
         *testing_lint_rules.rules(),
         *testing_lit_rules.rules(),
         *testing_summary_rules.rules(),

@@ -85,6 +85,7 @@ from pants_triton.hardware.target_types import (
     ExclusiveDeviceField,
     HardwareField,
 )
+from pants_triton.kernel_cache.rules import KernelCacheClient
 from pants_triton.native.rules import BuiltOutputs, BuiltOutputsRequest
 from pants_triton.package.rules import AssembledPackages, AssembledPackagesRequest
 from pants_triton.testing.command import (
@@ -95,6 +96,10 @@ from pants_triton.testing.command import (
     with_target_args,
 )
 from pants_triton.testing.junit import not_run_report
+from pants_triton.testing.kernel_cache_rules import (
+    KernelCachePackages,
+    KernelCachePackagesRequest,
+)
 from pants_triton.testing.planning import NotRunnable, Plan, Runnable, plan_test
 from pants_triton.testing.selection import (
     describe_empty_selection,
@@ -385,7 +390,10 @@ class TritonTestSetup:
 
 @rule
 async def set_up_triton_tests(
-    request: TritonTestSetupRequest, agent: HardwareAgent
+    request: TritonTestSetupRequest,
+    agent: HardwareAgent,
+    kernel_cache_client: KernelCacheClient,
+    python_setup: PythonSetup,
 ) -> TritonTestSetup:
     metadata = request.metadata
     assert isinstance(metadata.plan, Runnable), "only tests that can run here are set up"
@@ -476,6 +484,12 @@ async def set_up_triton_tests(
                 {**process.immutable_input_digests, **agent.immutable_input_digests}
             ),
         )
+    kernel_cache_packages = await Get(
+        KernelCachePackages,
+        KernelCachePackagesRequest(request.field_sets[0].resolve.normalized_value(python_setup)),
+    )
+    if kernel_cache_packages.addresses:
+        process = kernel_cache_client.added_to(process)
     return TritonTestSetup(process, setup.results_file_name)
 
 
