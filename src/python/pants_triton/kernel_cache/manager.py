@@ -20,7 +20,7 @@ import json
 from pathlib import Path
 from typing import Iterable
 
-from triton.runtime.cache import FileCacheManager, RemoteCacheBackend
+from triton.runtime.cache import FileCacheManager, RemoteCacheBackend  # pants: no-infer-dep
 
 from pants_triton.kernel_cache.store import the_store
 

@@ -46,6 +46,8 @@ def compile_all(home: Path, address: str, how: dict[str, str] = MANAGER, **more:
             **kept,
             "PYTHONPATH": os.pathsep.join(sys.path),
             "TRITON_HOME": str(home),
+            # The default, about which Triton 3.9 warns.
+            "TRITON_DEFAULT_FP_FUSION": "1",
             "PANTS_TRITON_KERNEL_CACHE_ADDRESS": address,
             "PANTS_TRITON_KERNEL_CACHE_MODE": "write",
             **how,

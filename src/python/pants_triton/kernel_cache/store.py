@@ -76,7 +76,9 @@ class KernelStore:
         # Whatever it is, the kernel is compiled.
         except Exception as e:
             self._load_failures += 1
-            if _is_lasting(e, self._load_failures):
+            # A server that does not answer costs a timeout each time, and what is no error of the
+            # server's has come to stay.
+            if not isinstance(e, CallFailed) or self._load_failures >= _FAILURES_IN_A_ROW:
                 self._turn_off(e)
             return None
         self._load_failures = 0
@@ -108,7 +110,7 @@ class KernelStore:
             return
         except CallFailed as e:
             self._save_failures += 1
-            if _is_lasting(e, self._save_failures):
+            if self._save_failures >= _FAILURES_IN_A_ROW:
                 self._writes = False
                 self._warn("writes", f"stores nothing more in this process: {e}")
             return
@@ -152,12 +154,6 @@ class KernelStore:
             self._warned.add(about)
         server = self._settings.host_port if self._settings is not None else ""
         logger.warning("The kernel cache %s %s", server, message)
-
-
-def _is_lasting(error: Exception, failures_in_a_row: int) -> bool:
-    # A server that does not answer costs a timeout each time; what is no error of the server's at all
-    # comes to stay.
-    return not isinstance(error, CallFailed) or failures_in_a_row >= _FAILURES_IN_A_ROW
 
 
 _the_store: KernelStore | None = None
