@@ -12,6 +12,7 @@ import hashlib
 import json
 import sys
 import time
+from typing import Any
 
 import triton
 import triton.language as tl
@@ -32,6 +33,13 @@ def add_kernel(x_ptr, y_ptr, n_elements, BLOCK_SIZE: tl.constexpr):  # type: ign
 def main(count: int) -> None:
     targets = [GPUTarget("cuda", 90, 32), GPUTarget("hip", "gfx942", 64)]
     sums = []
+    compiled_anew = 0
+
+    def listen(*, cache_hit: bool, **_: Any) -> None:
+        nonlocal compiled_anew
+        compiled_anew += not cache_hit
+
+    triton.knobs.compilation.listener = listen
     start = time.perf_counter()
     for i in range(count):
         source = ASTSource(
@@ -50,6 +58,7 @@ def main(count: int) -> None:
         json.dumps(
             {
                 "sums": sums,
+                "compiled": compiled_anew,
                 "seconds": time.perf_counter() - start,
                 **dataclasses.asdict(the_store().statistics),
             }
