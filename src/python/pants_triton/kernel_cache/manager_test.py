@@ -54,7 +54,9 @@ def put_all(made: FileCacheManager) -> dict[str, str]:
 
 
 def contents(group: dict[str, str] | None) -> dict[str, bytes] | None:
-    return group and {name: Path(path).read_bytes() for name, path in group.items()}
+    if group is None:
+        return None
+    return {name: Path(path).read_bytes() for name, path in group.items()}
 
 
 def test_another_home_gets_the_same_bytes_at_its_own_paths(homes, tmp_path: Path) -> None:
@@ -86,7 +88,7 @@ def test_what_people_put_in_by_hand_is_not_shared(
 ) -> None:
     monkeypatch.setenv("TRITON_DUMP_DIR", str(tmp_path / "dump"))
     monkeypatch.setenv("TRITON_OVERRIDE_DIR", str(tmp_path / "override"))
-    made = KernelCacheManager(KEY, **{kind: True})  # type: ignore[arg-type]
+    made = KernelCacheManager(KEY, **{kind: True})
     assert made.get_group(GROUP) is None
     if kind == "dump":
         put_all(made)
