@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Iterable, Mapping, Sequence
 
 from pants_triton.native.edges import HostReads, Step
-from pants_triton.native.layout import Settings, common_settings
+from pants_triton.native.layout import ROOT_TOKEN, Settings, common_settings
 
 #: The variable with the fingerprint, in the environment of configuring and of every edge: a result
 #: made with another compiler is under another key.
@@ -92,16 +92,19 @@ _LINK_ADVICE = (
 )
 
 
-def read_record(text: str, linker: str = "", files: Sequence[str] = ()) -> HostCompiler:
+def read_record(
+    text: str, linker: str = "", files: Sequence[str] = (), is_toolchain: bool = False
+) -> HostCompiler:
     """The compiler of `host_probe`'s record.
 
+    :param is_toolchain: whether it is an artifact's, with this host's headers and libraries.
     :param linker: that was asked for, "" for the compiler's own.
     :param files: of the option `[native].host_files`.
     :raises HostCompilerError: if there is none.
     """
     record = json.loads(text)
     if "error" in record:
-        raise HostCompilerError(_error(record))
+        raise HostCompilerError(_error(record, is_toolchain).replace(f"{ROOT_TOKEN}/", ""))
     folders, paths = record["folders"], record["files"]
     digests = {folders.get(posixpath.normpath(path), "") for path in files}
     file_digests = {paths.get(posixpath.normpath(path), "") for path in files}
@@ -127,8 +130,17 @@ def read_record(text: str, linker: str = "", files: Sequence[str] = ()) -> HostC
     )
 
 
-def _error(record: Mapping[str, Any]) -> str:
+def _error(record: Mapping[str, Any], is_toolchain: bool) -> str:
     kind = record["error"]
+    if is_toolchain and kind in ("broken", "linker"):
+        with_linker = f" with {record['linker']}" if kind == "linker" else ""
+        command = f" `{shlex.join(record['command'])}` failed:" if kind == "broken" else ""
+        return (
+            f"The compiler of `[native].toolchain`{with_linker} doesn't work with this host's headers "
+            f"and libraries, which `[native].sysroot` asks for:{command}\n{record['output']}\n"
+            "Install those of C and C++ on this host (such as Debian's `libstdc++-dev` packages), or "
+            "use a toolchain that has them."
+        )
     if kind == "missing":
         language = record["language"]
         what, option = {

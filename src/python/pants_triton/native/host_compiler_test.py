@@ -319,3 +319,34 @@ def test_a_tool_that_is_missing() -> None:
         "This host has no program `ar`: `ar` is not in `[native].host_search_path`, which is empty. Install it, name its folder in "
         '`[native].host_search_path`, or use the compiler of an artifact: `[native].compiler = "toolchain"`.'
     )
+
+
+@pytest.mark.parametrize(
+    "record, said",
+    [
+        pytest.param(
+            {
+                "error": "broken",
+                "command": [f"{ROOT_TOKEN}/llvm/bin/clang++", "main.cpp"],
+                "output": "'string' file not found",
+            },
+            "The compiler of `[native].toolchain` doesn't work with this host's headers and libraries, "
+            "which `[native].sysroot` asks for: `llvm/bin/clang++ main.cpp` failed:\n"
+            "'string' file not found\n",
+            id="no headers",
+        ),
+        pytest.param(
+            {"error": "linker", "linker": "lld", "output": "cannot open Scrt1.o"},
+            "The compiler of `[native].toolchain` with lld doesn't work with this host's headers and "
+            "libraries, which `[native].sysroot` asks for:\ncannot open Scrt1.o\n",
+            id="no libraries",
+        ),
+    ],
+)
+def test_a_host_without_libraries_for_the_toolchain(record: dict[str, Any], said: str) -> None:
+    with pytest.raises(HostCompilerError) as caught:
+        read_record(json.dumps(record), is_toolchain=True)
+    assert str(caught.value) == (
+        f"{said}Install those of C and C++ on this host (such as Debian's `libstdc++-dev` packages), or "
+        "use a toolchain that has them."
+    )

@@ -92,7 +92,7 @@ def main(argv: Sequence[str]) -> int:
             hasher=hasher,
         )
     except ProbeError as e:
-        record = e.record
+        record = json.loads(_Outside(args.tree).text(json.dumps(e.record)))
     hasher.save()
     print(json.dumps(record, sort_keys=True))
     return 0

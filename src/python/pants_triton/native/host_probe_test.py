@@ -435,3 +435,19 @@ def test_the_program_reports_what_is_wrong(mac: Path, capsys: pytest.CaptureFixt
         "search_path": [f"{mac}/bin"],
         "launchers": [],
     }
+
+
+def test_what_is_wrong_is_told_without_the_sandbox(
+    mac: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = mac / "sandbox/llvm"
+    tree.mkdir()
+    (tree / "clang").write_text("#!/bin/sh\necho $0 is broken\nexit 1\n")
+    (tree / "clang").chmod(0o755)
+    path = f"{tree}/clang"
+    assert main([f"--cc={path}", f"--cxx={path}", "--tree=llvm"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "error": "broken",
+        "command": [f"{ROOT_TOKEN}/llvm/clang", "--version"],
+        "output": f"{ROOT_TOKEN}/llvm/clang is broken",
+    }
