@@ -19,7 +19,7 @@ from pants_triton.native.host_compiler import (
 )
 from pants_triton.native.layout import BUILD, CHROOT, ROOT_TOKEN, Settings
 
-RECORD = {
+RECORD: dict[str, Any] = {
     "version": 1,
     "c": {
         "path": "/usr/bin/cc",
@@ -78,9 +78,9 @@ def test_a_record() -> None:
     "changes",
     [
         pytest.param({"version": 2}, id="of another kind"),
-        pytest.param({"c++": {**RECORD["c++"], "version": "13"}}, id="version"),  # type: ignore[dict-item]
-        pytest.param({"c": {**RECORD["c"], "target": "aarch64-linux-gnu"}}, id="target"),  # type: ignore[dict-item]
-        pytest.param({"c": {**RECORD["c"], "specs": "6"}}, id="specs"),  # type: ignore[dict-item]
+        pytest.param({"c++": {**RECORD["c++"], "version": "13"}}, id="version"),
+        pytest.param({"c": {**RECORD["c"], "target": "aarch64-linux-gnu"}}, id="target"),
+        pytest.param({"c": {**RECORD["c"], "specs": "6"}}, id="specs"),
         pytest.param({"folders": {"/usr/include": "7"}}, id="headers"),
         pytest.param({"files": {"/lib/libc.so.6": "7"}}, id="a library"),
         pytest.param({"ar": "/opt/bin/ar"}, id="a tool"),

@@ -255,9 +255,10 @@ async def find_project_tools(request: ProjectToolsRequest, native: NativeSubsyst
                 f"`artifact_tree`."
             )
     cmake = found[0].trees[0]
+    own_env: Mapping[str, str] = wrapped.target.get(CMakeEnvField).value or FrozenDict()
     env = {
         name: value
-        for name, value in process_env(wrapped.target.get(CMakeEnvField).value or {}).items()
+        for name, value in process_env(own_env).items()
         if name in (*COMPILER_VARIABLES, "LC_ALL")
     }
     host: HostCompiler | None
