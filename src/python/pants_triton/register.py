@@ -7,6 +7,7 @@ from pants_triton.artifact import rules as artifact_rules
 from pants_triton.artifact import run_rules as artifact_run_rules
 from pants_triton.artifact import use_rules as artifact_use_rules
 from pants_triton.artifact.target_types import ARTIFACT_TARGET_TYPES
+from pants_triton.ci import report_rules as ci_report_rules
 from pants_triton.hardware import rules as hardware_rules
 from pants_triton.kernel_cache import rules as kernel_cache_rules
 from pants_triton.native import editor_rules as native_editor_rules
@@ -50,6 +51,7 @@ def rules():
         *artifact_lint_rules.rules(),
         *artifact_run_rules.rules(),
         *artifact_use_rules.rules(),
+        *ci_report_rules.rules(),
         *hardware_rules.rules(),
         *kernel_cache_rules.rules(),
         *native_rules.rules(),

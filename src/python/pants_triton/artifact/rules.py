@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from pants.engine.addresses import Address
 from pants.engine.engine_aware import EngineAwareParameter, EngineAwareReturnType
@@ -35,6 +36,7 @@ from pants_triton.artifact.overlay import lay_over
 from pants_triton.artifact.places import trees_in_one_place
 from pants_triton.artifact.subsystem import ArtifactError, ArtifactSubsystem
 from pants_triton.artifact.target_types import ArtifactSourceField
+from pants_triton.workunits import ARTIFACT, work_metadata
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,9 @@ class ArtifactTreeRequest(EngineAwareParameter):
 
     def debug_hint(self) -> str:
         return self.address.spec
+
+    def metadata(self) -> dict[str, Any]:
+        return work_metadata(ARTIFACT, self.address.spec)
 
 
 @dataclass(frozen=True)

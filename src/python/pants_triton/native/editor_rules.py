@@ -51,7 +51,7 @@ from pants_triton.native.editor import (
 )
 from pants_triton.native.layout import BUILD
 from pants_triton.native.rules import (
-    EdgeResult,
+    GeneratedInputs,
     GeneratedInputsRequest,
     NativeProject,
     NativeProjectRequest,
@@ -143,7 +143,7 @@ async def find_project_commands(request: ProjectCommandsRequest) -> ProjectComma
         return ProjectCommands(address, error=f"{prefix}{e}")
     edges = sorted({project.makers[c.output] for c in commands if c.output in project.makers})
     results = await MultiGet(
-        Get(EdgeResult, GeneratedInputsRequest(address, index)) for index in edges
+        Get(GeneratedInputs, GeneratedInputsRequest(address, index)) for index in edges
     )
     failures = dict.fromkeys(failure for result in results for failure in result.failures)
     if failures:

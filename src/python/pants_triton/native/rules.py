@@ -9,10 +9,10 @@ import logging
 import os
 import re
 from dataclasses import dataclass, field
-from typing import Mapping
+from typing import Any, Mapping
 
 from pants.engine.addresses import Address, Addresses, UnparsedAddressInputs
-from pants.engine.engine_aware import EngineAwareParameter
+from pants.engine.engine_aware import EngineAwareParameter, EngineAwareReturnType
 from pants.engine.fs import (
     EMPTY_DIGEST,
     CreateDigest,
@@ -113,6 +113,7 @@ from pants_triton.native.target_types import (
 )
 from pants_triton.native.undeclared import undeclared_reads
 from pants_triton.program.rules import Program, ProgramRequest
+from pants_triton.workunits import CONFIGURE, EDGE, work_metadata
 
 logger = logging.getLogger(__name__)
 
@@ -371,6 +372,9 @@ class ConfiguredProjectRequest(EngineAwareParameter):
 
     def debug_hint(self) -> str:
         return self.address.spec
+
+    def metadata(self) -> dict[str, Any]:
+        return work_metadata(CONFIGURE, self.address.spec)
 
 
 @dataclass(frozen=True)
@@ -661,6 +665,9 @@ class EdgeRequest(EngineAwareParameter):
     def debug_hint(self) -> str:
         return f"{self.project} edge {self.index}"
 
+    def metadata(self) -> dict[str, Any]:
+        return work_metadata(EDGE, self.project.spec)
+
 
 @dataclass(frozen=True)
 class EdgeFailure:
@@ -671,12 +678,17 @@ class EdgeFailure:
 
 
 @dataclass(frozen=True)
-class EdgeResult:
+class EdgeResult(EngineAwareReturnType):
     """What an edge made, by paths below the sandbox's root; or the failures that are in the way,
     its own or those of the edges that it needs."""
 
+    project: Address
+    output: str
     digest: Digest
     failures: tuple[EdgeFailure, ...] = ()
+
+    def metadata(self) -> dict[str, Any]:
+        return work_metadata(EDGE, self.project.spec, self.output)
 
 
 def _failures(results: tuple[EdgeResult, ...]) -> tuple[EdgeFailure, ...]:
@@ -760,7 +772,7 @@ async def _declared_of_understood(
     return files, dict(zip(needed, results))
 
 
-@rule
+@rule(desc="Run an edge", level=LogLevel.DEBUG)
 async def run_edge(request: EdgeRequest) -> EdgeResult:
     project = await Get(NativeProject, NativeProjectRequest(request.project))
     edge = project.manifest.edges[request.index]
@@ -768,6 +780,7 @@ async def run_edge(request: EdgeRequest) -> EdgeResult:
     step = make_step(edge, host.origin if host else "$ORIGIN", project.compile_flags)
     if host:
         step = traced_link(step, edge.rule, host)
+    output = next((path[len(BUILD) + 1 :] for path in step.outputs if below(path, [BUILD])), "")
     folders: set[str] = set()
     if step.compile is not None or step.tablegen is not None:
         files, folders, built = await _included_inputs(project, step)
@@ -779,7 +792,7 @@ async def run_edge(request: EdgeRequest) -> EdgeResult:
     results = tuple(built.values())
     failures = _failures(results)
     if failures:
-        return EdgeResult(results[0].digest, failures)
+        return EdgeResult(project.address, output, results[0].digest, failures)
 
     # Unity files, scripts and the like name others by the sandbox's path.
     expand = [path for path in project.configured.with_token if f"{BUILD}/{path}" in files]
@@ -830,23 +843,25 @@ async def run_edge(request: EdgeRequest) -> EdgeResult:
         await Get(NetworkNotice, NetworkNoticeRequest(request.project))
         stderr = stderr.replace(f"{WITH_NETWORK}\n", "", 1)
     if result.exit_code == 0:
-        return EdgeResult(result.output_digest)
-    output = _without_sandbox(f"{result.stdout.decode('utf-8', 'replace')}\n{stderr}")
+        return EdgeResult(project.address, output, result.output_digest)
+    said = _without_sandbox(f"{result.stdout.decode('utf-8', 'replace')}\n{stderr}")
     hint = f"\nThese inputs are nowhere: {', '.join(missing)}." if missing else ""
     if step.compile is None and step.tablegen is None and not is_link:
         known = (*project.entries, *project.makers)
-        undeclared = undeclared_reads(output, known, {*files, *step.outputs})
+        undeclared = undeclared_reads(said, known, {*files, *step.outputs})
         if undeclared:
             hint += (
                 f"\nThe project has {', '.join(undeclared)}, but this command sees only what it "
                 "declares and names: add it to the `DEPENDS` of its `add_custom_command`."
             )
     return EdgeResult(
+        project.address,
+        output,
         result.output_digest,
         (
             EdgeFailure(
                 step.description,
-                f"{output.strip()}{hint}\n"
+                f"{said.strip()}{hint}\n"
                 f"To repeat it in a sandbox that `--keep-sandboxes=on_failure` keeps:\n"
                 f"  {shown_command(step, project.configured.env.items())}",
             ),
@@ -871,8 +886,16 @@ class GeneratedInputsRequest(EngineAwareParameter):
         return f"{self.project} edge {self.index}"
 
 
+@dataclass(frozen=True)
+class GeneratedInputs:
+    """Files below the sandbox's root, or what failed."""
+
+    digest: Digest
+    failures: tuple[EdgeFailure, ...] = ()
+
+
 @rule
-async def find_generated_inputs(request: GeneratedInputsRequest) -> EdgeResult:
+async def find_generated_inputs(request: GeneratedInputsRequest) -> GeneratedInputs:
     project = await Get(NativeProject, NativeProjectRequest(request.project))
     step = make_step(project.manifest.edges[request.index])
     folders: set[str] = set()
@@ -883,7 +906,7 @@ async def find_generated_inputs(request: GeneratedInputsRequest) -> EdgeResult:
     results = tuple(built.values())
     failures = _failures(results)
     if failures:
-        return EdgeResult(EMPTY_DIGEST, failures)
+        return GeneratedInputs(EMPTY_DIGEST, failures)
     entries = [project.entries[path] for path in files if path in project.entries]
     configured = [entry for entry in entries if below(entry.path, [BUILD])]
     leaves = leaf_folders(
@@ -891,7 +914,7 @@ async def find_generated_inputs(request: GeneratedInputsRequest) -> EdgeResult:
     )
     own = await Get(Digest, CreateDigest([*configured, *(Directory(path) for path in leaves)]))
     merged = await Get(Digest, MergeDigests((own, *(result.digest for result in results))))
-    return EdgeResult(merged)
+    return GeneratedInputs(merged)
 
 
 def _without_sandbox(text: str) -> str:

@@ -147,6 +147,7 @@ from pants_triton.testing.rules import (
     TestPlan,
     TestPlanRequest,
 )
+from pants_triton.workunits import NOT_RUN, work_metadata
 
 logger = logging.getLogger(__name__)
 
@@ -791,8 +792,8 @@ class SkippedLitTest(EngineAwareReturnType):
         return f"{self.address} skipped: {self.reason}."
 
     def metadata(self) -> dict[str, Any]:
-        """For the summary at the end of the run and for other readers of workunits."""
-        return {"skipped": {self.address.spec: self.reason}}
+        """For the summary at the end of the run, and for the report of the run."""
+        return work_metadata(NOT_RUN, self.address.spec, self.reason)
 
     def cacheable(self) -> bool:
         """Is not, so that it shows in every run of a daemon."""

@@ -116,6 +116,7 @@ from pants_triton.testing.target_types import (
     TritonTestTimeoutField,
     TritonTestWorkersField,
 )
+from pants_triton.workunits import NOT_RUN, work_metadata
 
 logger = logging.getLogger(__name__)
 
@@ -522,6 +523,9 @@ class NotRunTest(EngineAwareReturnType):
 
     def message(self) -> str:
         return f"{self.address} skipped: {self.reason}."
+
+    def metadata(self) -> dict[str, Any]:
+        return work_metadata(NOT_RUN, self.address.spec, self.reason)
 
     def cacheable(self) -> bool:
         """Is not, so that it shows in every run of a daemon."""

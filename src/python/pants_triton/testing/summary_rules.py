@@ -15,6 +15,7 @@ from pants.engine.streaming_workunit_handler import (
 from pants.engine.unions import UnionRule
 
 from pants_triton.testing.run_summary import PlannedTest, summarize_not_run, with_skips
+from pants_triton.workunits import WORK
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +56,9 @@ class NotRunSummaryCallback(WorkunitsCallback):
                 tests = workunit.get("metadata", {}).get("tests", ())
                 self._tests.extend(PlannedTest(**test) for test in tests)
             elif workunit["name"] == _LIT_SKIP_RULE:
-                self._lit_skips.update(workunit.get("metadata", {}).get("skipped", {}))
+                work = workunit.get("metadata", {}).get(WORK)
+                if work is not None:
+                    self._lit_skips[work["address"]] = work["detail"]
             elif workunit["name"] == _CTEST_SKIP_RULE:
                 self._ctest_skips.update(workunit.get("metadata", {}).get("skipped", {}))
         if finished:
