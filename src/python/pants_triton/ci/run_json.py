@@ -12,6 +12,9 @@ from pants_triton.workunits import EDGE
 
 VERSION = 1
 
+# Made once: `json.dumps` makes one for each record.
+_dumps = json.JSONEncoder(check_circular=False).encode
+
 _OF_PROCESSES = (Source.EXECUTED, Source.LOCAL_HIT, Source.REMOTE_HIT)
 
 
@@ -74,10 +77,6 @@ def render_json(document: Mapping[str, Any]) -> str:
             text = _dumps(value)
         members.append(f"  {_dumps(key)}: {text}")
     return "{\n" + ",\n".join(members) + "\n}\n"
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, separators=(", ", ": "))
 
 
 def _counts(kinds: Iterable[Any], counter: Mapping[Any, int]) -> dict[str, int]:

@@ -47,11 +47,9 @@ class RunReport(Subsystem):
     formats = EnumListOption(
         default=list(ReportFormat),
         advanced=True,
-        help=help_text(
-            """
-            The forms to write to the folder. What GitHub's `$GITHUB_STEP_SUMMARY` names gets the
-            Markdown in any case.
-            """
+        help=(
+            "The forms to write to the folder. The file that GitHub's `$GITHUB_STEP_SUMMARY` names "
+            "gets the Markdown in any case."
         ),
     )
     keep = IntOption(
