@@ -79,6 +79,11 @@ def _context(record: RunRecord) -> dict[str, Any]:
         "error_count": f"{sum(record.cache_errors.values()):,}",
         "has_errors": bool(errors),
         "errors": errors,
+        "has_failed_builds": bool(record.failed_builds),
+        "failed_builds": [
+            {"name": p.description, "for": p.address, "time": shown_seconds(p.duration_s)}
+            for p in record.failed_builds[:_MOST_FAILED]
+        ],
         "has_failed": bool(failed),
         "failed": [
             {

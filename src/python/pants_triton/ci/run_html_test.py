@@ -49,11 +49,14 @@ def test_page() -> None:
     failed = example.test_rule(goal, "t:failed", level="ERROR", at=1, took=4)
     skipped = example.test_rule(goal, "t:skipped", level="DEBUG")
     edge = example.workunit("run_edge", failed, metadata=work_metadata(EDGE, "p:p", "lib/a.o"))
+    broken = example.workunit("run_edge", failed, metadata=work_metadata(EDGE, "p:p", "lib/b.o"))
     page = Page(
         render_html(
             example.record(
                 example.process(edge, "[1/9] Building a.o", "HitLocally", at=1, took=0.25),
                 edge,
+                example.process(broken, "[2/9] Building b.o", at=5, took=1.25, exit_code=1),
+                broken,
                 example.process(failed, "Run t:failed", at=2, took=3, exit_code=1),
                 failed,
                 example.skip(skipped, "needs cuda"),
@@ -67,10 +70,12 @@ def test_page() -> None:
     text = " ".join(page.text.split())
     assert "2 tests: 1 failed, 1 skipped." in text
     assert "Failed t:failed failed · 3.0 s · executed" in text
+    assert "Failed to build [2/9] Building b.o for p:p · 1.2 s" in text
     assert "Skipped 1 × needs cuda" in text
     assert "7 × remote_cache_read_errors" in text
     assert page.data["processes"] == [
         ["Run t:failed", 0, 0, 0, 1, 2.0, 3.0, 0.0, 0.0, 0],
+        ["lib/b.o", 1, 1, 0, 1, 5.0, 1.25, 0.0, 0.0, 0],
         ["lib/a.o", 1, 1, 1, 0, 1.0, 0.25, 0.0, 0.0, 0],
     ]
     assert page.data["tests"] == [

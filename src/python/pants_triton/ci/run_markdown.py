@@ -64,6 +64,11 @@ def render_markdown(record: RunRecord) -> str:
             )
             lines += _table(outcome.value.capitalize(), ("Test", "Process", "From"), rows)
             lines += _more(len(tests) - _MOST_FAILED)
+    builds = record.failed_builds
+    if builds:
+        built = ((code(p.description), code(p.address)) for p in builds[:_MOST_FAILED])
+        lines += _table("Failed to build", ("Process", "For"), built)
+        lines += _more(len(builds) - _MOST_FAILED)
     reasons = Counter(t.reason for t in record.tests if t.outcome is Outcome.SKIPPED)
     if reasons:
         counts = ((str(n), prose(reason)) for reason, n in reasons.most_common(_MOST_REASONS))

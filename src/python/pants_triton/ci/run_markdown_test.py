@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pants_triton.ci import example_workunits as example
 from pants_triton.ci.run_markdown import code, fitting, prose, render_markdown
+from pants_triton.workunits import EDGE, work_metadata
 
 
 def test_summary() -> None:
@@ -43,6 +44,28 @@ Tests: 1 executed. Processes: 1 executed.
 | `Run t/a_test.py:t` | `t/a_test.py:t` | 2.0 s |
 """
     )
+
+
+def test_what_failed_to_build() -> None:
+    goal = example.goal()
+    failed = example.test_rule(goal, "t:unit", level="ERROR")
+    edge = example.workunit("run_edge", failed, metadata=work_metadata(EDGE, "p:p", "a.o"))
+    probe = example.workunit("pants.find_binary", failed)
+    text = render_markdown(
+        example.record(
+            example.process(edge, "[1/2] Building a.o", exit_code=1),
+            edge,
+            example.process(probe, "Test binary /bin/python2", exit_code=127),
+            probe,
+            failed,
+            goal,
+            has_failed=True,
+        )
+    )
+    assert (
+        "**Failed to build**\n\n| Process | For |\n| --- | --- |\n"
+        "| `[1/2] Building a.o` | `p:p` |\n\n"
+    ) in text
 
 
 def test_names_are_no_markup() -> None:

@@ -173,6 +173,11 @@ class RunRecord:
         return Counter(p.source for p in self.processes if kind in (None, p.kind))
 
     @property
+    def failed_builds(self) -> list[ProcessRecord]:
+        """What tests could not be built for. (Of other processes some fail in order to find out.)"""
+        return [p for p in self.processes if p.exit_code != 0 and p.kind not in (TEST, OTHER)]
+
+    @property
     def spent_s(self) -> float:
         """In executed processes, one after the other."""
         return sum(p.duration_s for p in self.processes if p.source is Source.EXECUTED)
