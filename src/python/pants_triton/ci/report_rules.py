@@ -41,6 +41,7 @@ _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 class ReportSettings:
     """:param step_summary: a file to append the Markdown to, or ""."""
 
+    build_root: Path
     folder: Path
     formats: tuple[ReportFormat, ...]
     keep: int
@@ -110,7 +111,9 @@ class RunReportCallback(WorkunitsCallback):
                 )
             else:
                 if settings.announce:
-                    logger.info(f"{headline(record)} Run report: {_shown(report)}")
+                    logger.info(
+                        f"{headline(record)} Run report: {_shown(report, settings.build_root)}"
+                    )
         if settings.step_summary:
             try:
                 path = Path(settings.step_summary)
@@ -137,12 +140,11 @@ def rendered(record: RunRecord, formats: tuple[ReportFormat, ...]) -> Mapping[st
     return files
 
 
-def _shown(report: Path) -> str:
+def _shown(report: Path, build_root: Path) -> str:
     """The page, or else the folder, relative to the build root if it is in it."""
     page = report / "index.html"
     path = page if page.exists() else report
-    root = Path(get_buildroot())
-    return str(path.relative_to(root) if root in path.parents else path)
+    return str(path.relative_to(build_root) if build_root in path.parents else path)
 
 
 def _run_info(context: StreamingWorkunitContext) -> RunInfo:
@@ -191,8 +193,10 @@ async def make_run_report(
         return WorkunitsCallbackFactory(lambda: None)
     # Under the daemon `os.environ` is not the user's.
     env = await Get(EnvironmentVars, EnvironmentVarsRequest((_STEP_SUMMARY,)))
+    build_root = Path(get_buildroot())
     settings = ReportSettings(
-        folder=Path(get_buildroot(), options.dir(distdir)),
+        build_root=build_root,
+        folder=build_root / options.dir(distdir),
         formats=tuple(options.formats),
         keep=options.keep,
         announce=options.announce,

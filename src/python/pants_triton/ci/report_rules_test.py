@@ -48,6 +48,7 @@ def test_settings(rule_runner: RuleRunner) -> None:
     )
     assert callback is not None
     assert callback._settings == ReportSettings(
+        build_root=Path(rule_runner.build_root),
         folder=Path(rule_runner.build_root, "dist/a/b"),
         formats=(ReportFormat.JSON, ReportFormat.TRACE),
         keep=3,
@@ -60,6 +61,7 @@ def test_defaults(rule_runner: RuleRunner) -> None:
     callback = callback_of(rule_runner)
     assert callback is not None
     assert callback._settings == ReportSettings(
+        build_root=Path(rule_runner.build_root),
         folder=Path(rule_runner.build_root, "dist/run-report"),
         formats=tuple(ReportFormat),
         keep=10,
@@ -108,7 +110,7 @@ class Run:
 def reported(
     folder: Path, run: Run, *workunits: dict[str, Any] | None, step_summary: str = ""
 ) -> RunReportCallback:
-    settings = ReportSettings(folder, tuple(ReportFormat), 10, True, step_summary)
+    settings = ReportSettings(folder.parent, folder, tuple(ReportFormat), 10, True, step_summary)
     callback = RunReportCallback(settings)
     for finished in (False, True):
         callback(
@@ -125,6 +127,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_writes_at_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     goal = example.goal()
     reported(tmp_path, Run(["lint", "test"]), example.test_rule(goal, "t:a"), goal)
     files = tmp_path / "latest"
@@ -132,7 +135,10 @@ def test_writes_at_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
     report = json.loads((files / "report.json").read_text())
     assert report["run"]["seconds"] == 9.5
     assert report["bytes"] == {"read_from_local_store": None, "downloaded": 0, "uploaded": 0}
-    assert not warnings(caplog)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Nothing to do. 1 test: 1 passed, all from this daemon's memory. Run report: "
+        f"{tmp_path.name}/20231114T221320Z-01234567/index.html"
+    ]
 
 
 @pytest.mark.parametrize(
