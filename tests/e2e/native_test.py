@@ -265,6 +265,38 @@ def test_what_an_edit_runs(user: User) -> None:
     assert user.ran("package", "demo:tool") == []
 
 
+def test_the_report_tells_each_edge(user: User) -> None:
+    succeeds(user.ws.pants("test", "demo:unit", "--", PASSING))
+    with user.edited("lib/colours.cpp", "int sum = 0;", "int sum = 0 + 0 * 7;"):
+        succeeds(user.ws.pants("test", "demo:unit", "--", PASSING))
+        edited = report(user.ws)
+    # Another machine with the same cache, as it were: what the daemon knows is gone.
+    user.ws.stop_daemon()
+    succeeds(user.ws.pants("test", "demo:unit", "--", PASSING))
+    cached = report(user.ws)
+
+    source = "CMakeFiles/colours.dir/lib/colours.cpp.o"
+    assert {(e["project"], e["output"]): e["source"] for e in edited["edges"]}[
+        "demo:demo", source
+    ] == "executed"
+    assert {edge["source"] for edge in cached["edges"]} == {"local_hit"}
+    outputs = {edge["output"] for edge in cached["edges"]}
+    assert {source, "include/demo/Colours.inc", "lib/libcolours.so", "bin/demo_test"} <= outputs
+    kinds = {(p["kind"], p["address"], p["source"]) for p in cached["processes"]}
+    assert {
+        ("artifact", "3rdparty/llvm:llvm", "local_hit"),
+        ("configure", "demo:demo", "local_hit"),
+        ("test", "demo:unit#bin/demo_test", "local_hit"),
+    } <= kinds
+
+
+def report(ws: Workspace) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(
+        (ws.root / "dist/run-report/latest/report.json").read_text()
+    )
+    return content
+
+
 def test_a_mistake_is_shown_as_the_compiler_says_it(user: User) -> None:
     with user.edited("bin/main.cpp", "count > 3", "cuont > 3"):
         with user.edited("lib/colours.cpp", "int sum = 0;", "int smu = 0;"):
