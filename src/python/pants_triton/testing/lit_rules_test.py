@@ -135,7 +135,7 @@ async def project_tools(_: ProjectToolsRequest) -> ProjectTools:
     )
     trees = {"3rdparty/llvm/llvm": llvm, "3rdparty/json/json": EMPTY_DIGEST}
     toolchain = Toolchain("3rdparty/llvm/llvm", "bin", is_sysroot=False, libraries=".libraries")
-    return ProjectTools(FrozenDict(trees), toolchain, "3rdparty/cmake/cmake")
+    return ProjectTools(FrozenDict(trees), toolchain, "3rdparty/cmake/cmake", ("address",))
 
 
 @rule
@@ -527,6 +527,24 @@ def test_a_test_sees_its_own_file_and_the_configs(rule_runner: RuleRunner) -> No
     )
     result = run(rule_runner, "A/good.mlir")
     assert "given" in result.stdout and "data" in result.stdout
+    assert result.exit_code == 0, result.stdout
+
+
+@needs_lit
+def test_sanitized_tools_find_the_symbolizer(rule_runner: RuleRunner) -> None:
+    # Whose options are given goes before what is ours.
+    rule_runner.write_files(
+        {
+            "proj/BUILD": BUILD_FILE.replace("tools=", 'env={"UBSAN_OPTIONS": "mine=1"}, tools='),
+            "proj/test/A/good.mlir": dedent(
+                """\
+                // RUN: printenv ASAN_SYMBOLIZER_PATH | grep '^/.*/llvm/llvm/bin/llvm-symbolizer$'
+                // RUN: printenv UBSAN_OPTIONS | grep '^mine=1$'
+                """
+            ),
+        }
+    )
+    result = run(rule_runner, "A/good.mlir")
     assert result.exit_code == 0, result.stdout
 
 
