@@ -384,6 +384,18 @@ def test_another_folder(user: User, tmp_path: Path) -> None:
         assert packaged(other.ws) == mine
 
 
+def test_a_sanitizer(user: User) -> None:
+    """Clang's own, which names the line: what is read past its end is passed over otherwise."""
+    past_the_end = "volatile int n[2] = {0, 0}, i = 2; int sum = n[i]; sum = 0;"
+    with user.edited("lib/colours.cpp", "int sum = 0;", past_the_end):
+        succeeds(user.ws.pants("test", "demo:unit", "--", PASSING))
+        sanitizers = "--native-sanitizers=['address']"
+        failed = user.ws.pants(sanitizers, "test", "demo:unit", "--", PASSING)
+    assert failed.exit_code == 1
+    assert "ERROR: AddressSanitizer: stack-buffer-overflow" in failed.output
+    assert re.search(r"in sum_of_colours\(\) \S*demo/lib/colours\.cpp:7", failed.output)
+
+
 OFFLINE = ("unshare", "--map-root-user", "--net")
 
 
