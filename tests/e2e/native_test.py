@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import warnings
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterator
@@ -119,6 +121,7 @@ PROJECT = {
         TEST(Colours, IsWrong) { EXPECT_EQ(sum_of_colours(), 43); }
         """,
 }
+_THIRD_PARTY = ("BUILD", "artifacts.lock.json", "auditwheel", "cmake", "googletest", "llvm")
 # All but the test that fails.
 PASSING = "--gtest_filter=-*.IsWrong"
 
@@ -184,7 +187,7 @@ def new_user(folder: Path, store: Path, checkout: str = "workspace") -> Iterator
     try:
         with workspace(folder / checkout, env) as ws:
             ws.write(PROJECT)
-            for name in ("BUILD", "artifacts.lock.json", "cmake", "googletest", "llvm"):
+            for name in _THIRD_PARTY:
                 source, target = REPOSITORY / "3rdparty" / name, ws.root / "3rdparty" / name
                 target.parent.mkdir(exist_ok=True)
                 if source.is_dir():
@@ -365,6 +368,118 @@ def test_what_is_of_the_host(user: User, option: str) -> None:
         # That header is in the fingerprint now. (The lines that follow have moved: so they have in
         # what is for the debugger.)
         assert user.ran(option, "package", "demo:tool") == ["demo-tool", "main.cpp.o"]
+
+
+# An extension that is linked with LLVM's shared library, for every Python from 3.9 on.
+EXTENSION = {
+    "wheel/BUILD": """\
+        cmake_project(
+            name="project",
+            cache={
+                "CMAKE_PREFIX_PATH": "{chroot}/3rdparty/llvm/llvm/usr/lib/llvm-19",
+                "PYTHON_HEADERS": "{chroot}/3rdparty/llvm/llvm/usr/include/python3.11",
+            },
+        )
+        cmake_output(name="extension", project=":project", outputs=["native.abi3.so"])
+        PACKAGE = dict(
+            sources=["python/**/*.py"],
+            root="python",
+            parts={":extension": "demo"},
+            version="1.0",
+            python_tag="cp39",
+            abi_tag="abi3",
+        )
+        triton_package(
+            name="package",
+            libraries=["3rdparty/llvm:llvm"],
+            entry_points={"console_scripts": ["demo-triple = demo:main"]},
+            **PACKAGE,
+        )
+        triton_package(name="without", **PACKAGE)
+        triton_package(
+            name="old", libraries=["3rdparty/llvm:llvm"], platform_tag="manylinux2014_x86_64", **PACKAGE
+        )
+        """,
+    "wheel/CMakeLists.txt": """\
+        cmake_minimum_required(VERSION 3.20)
+        project(wheel C CXX)
+        find_package(LLVM REQUIRED CONFIG)
+        add_library(native MODULE native.c)
+        target_include_directories(native SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS} ${PYTHON_HEADERS})
+        target_link_libraries(native PRIVATE LLVM)
+        set_target_properties(native PROPERTIES PREFIX "" SUFFIX ".abi3.so" SKIP_BUILD_RPATH ON)
+        """,
+    "wheel/native.c": """\
+        #define Py_LIMITED_API 0x03090000
+        #include <Python.h>
+        #include <llvm-c/TargetMachine.h>
+        static PyObject* triple(PyObject* self, PyObject* none) {
+          char* text = LLVMGetDefaultTargetTriple();
+          PyObject* found = PyUnicode_FromString(text);
+          LLVMDisposeMessage(text);
+          return found;
+        }
+        static PyMethodDef methods[] = {{"triple", triple, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+        static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "native", NULL, -1, methods};
+        PyMODINIT_FUNC PyInit_native(void) { return PyModule_Create(&module); }
+        """,
+    "wheel/python/demo/__init__.py": """\
+        from demo import native
+
+        def main() -> None:
+            print(native.triple())
+        """,
+}
+
+
+def test_a_wheel(user: User, tmp_path: Path) -> None:
+    """Pip installs it, and it runs where there is no artifact."""
+    user.ws.write(EXTENSION)
+    output = succeeds(user.ws.pants("package", "wheel:package"))
+    found = re.search(r"Wrote (dist/demo-1\.0-cp39-abi3-manylinux_2_\d+_\w+\.whl)", output)
+    assert found is not None, output
+    wheel = user.ws.root / found.group(1)
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if ".dist-info/" not in name]
+    assert [name for name in names if name.startswith("demo/")] == [
+        *("demo/__init__.py", "demo/native.abi3.so")
+    ]
+    libraries = [name for name in names if name.startswith("demo.libs/")]
+    assert any(re.fullmatch(r"demo\.libs/libLLVM-[0-9a-f]+\.so\.19\.1", n) for n in libraries)
+    assert len(libraries) + 2 == len(names)
+
+    venv = tmp_path / "venv"
+    # Without a trace of this process' own.
+    alone = {"PATH": "/usr/bin:/bin"}
+    subprocess.run([sys.executable, "-m", "venv", str(venv)], env=alone, check=True)
+    pip = [venv / "bin/python", "-m", "pip", "install", "--no-index", wheel]
+    subprocess.run(pip, env={**alone, "PIP_CONFIG_FILE": os.devnull}, check=True)
+    command = [venv / "bin/demo-triple"]
+    result = subprocess.run(command, env=alone, stdout=subprocess.PIPE, text=True, check=True)
+    assert re.fullmatch(r"\w+-pc-linux-gnu\n", result.stdout)
+    # It is its own LLVM that it has.
+    loaded = subprocess.run(
+        [venv / "bin/python", "-c", "import demo; print(open('/proc/self/maps').read())"],
+        env=alone,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout
+    paths = {line.split()[-1] for line in loaded.splitlines() if "libLLVM" in line}
+    assert paths and all(path.startswith(f"{venv.resolve()}/") for path in paths)
+
+
+def test_a_wheel_that_would_not_run(user: User) -> None:
+    user.ws.write(EXTENSION)
+    without = user.ws.pants("package", "wheel:without")
+    assert without.exit_code == 1
+    assert "wheel:without: no wheel can be made of it. It needs libLLVM.so.19.1" in without.output
+    old = user.ws.pants("package", "wheel:old")
+    assert old.exit_code == 1
+    assert "wheel:old: no wheel can be made of it." in old.output
+    assert "manylinux2014_x86_64" in old.output
+    for run in (without, old):
+        assert "Traceback" not in run.output
 
 
 def test_another_folder(user: User, tmp_path: Path) -> None:

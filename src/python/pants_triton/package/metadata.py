@@ -73,7 +73,6 @@ class Metadata:
 
     def rendered(self) -> str:
         """METADATA."""
-        self.escaped
         lines = ["Metadata-Version: 2.1", f"Name: {self.name}", f"Version: {self._version()}"]
         for given, values in self.headers.items():
             name = _HEADERS.get(given.lower())

@@ -76,6 +76,7 @@ def test_entry_points() -> None:
 def test_what_tools_would_refuse(fields: dict[str, Any], message: str) -> None:
     metadata = Metadata(**{"name": "a", "version": "1", **fields})
     with pytest.raises(MetadataError, match=message):
+        assert metadata.escaped
         metadata.rendered()
         metadata.rendered_entry_points()
 
