@@ -412,6 +412,7 @@ EXTENSION = {
     "wheel/native.c": """\
         #define Py_LIMITED_API 0x03090000
         #include <Python.h>
+        #include <llvm-c/Core.h>
         #include <llvm-c/TargetMachine.h>
         static PyObject* triple(PyObject* self, PyObject* none) {
           char* text = LLVMGetDefaultTargetTriple();
@@ -452,7 +453,7 @@ def test_a_wheel(user: User, tmp_path: Path) -> None:
     # Without a trace of this process' own.
     alone = {"PATH": "/usr/bin:/bin"}
     subprocess.run([sys.executable, "-m", "venv", str(venv)], env=alone, check=True)
-    pip = [venv / "bin/python", "-m", "pip", "install", "--no-index", wheel]
+    pip = [str(venv / "bin/python"), "-m", "pip", "install", "--no-index", str(wheel)]
     subprocess.run(pip, env={**alone, "PIP_CONFIG_FILE": os.devnull}, check=True)
     command = [venv / "bin/demo-triple"]
     result = subprocess.run(command, env=alone, stdout=subprocess.PIPE, text=True, check=True)

@@ -14,6 +14,7 @@ from pants.backend.python.subsystems.setup import PythonSetup
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
 from pants.engine.target import AllTargets, SourcesPaths, SourcesPathsRequest
 from pants.engine.unions import UnionRule
+from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 
 from pants_triton.package.modules import modules_of, places_of
@@ -43,7 +44,7 @@ async def map_package_modules(
             paths.files,
             target.address.spec_path,
             target[TritonPackageRootField].value,
-            target[TritonPackageSourceFoldersField].value or {},
+            target[TritonPackageSourceFoldersField].value or FrozenDict(),
         )
         for module in modules_of(place for place in places.values() if place):
             providers[module].append(ModuleProvider(target.address, ModuleProviderType.IMPL))

@@ -74,7 +74,8 @@ def test_entry_points() -> None:
     ],
 )
 def test_what_tools_would_refuse(fields: dict[str, Any], message: str) -> None:
-    metadata = Metadata(**{"name": "a", "version": "1", **fields})
+    known: dict[str, Any] = {"name": "a", "version": "1", **fields}
+    metadata = Metadata(**known)
     with pytest.raises(MetadataError, match=message):
         assert metadata.escaped
         metadata.rendered()

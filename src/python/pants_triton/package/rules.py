@@ -137,7 +137,7 @@ async def assemble_package(request: AssembledPackageRequest) -> AssembledPackage
         sources.snapshot.files,
         address.spec_path,
         target[TritonPackageRootField].value,
-        target[TritonPackageSourceFoldersField].value or {},
+        target[TritonPackageSourceFoldersField].value or FrozenDict(),
     )
     digests = [await _placed(address, sources.snapshot.digest, places)]
     for spec, folder in (field.value or {}).items():

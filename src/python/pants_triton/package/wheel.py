@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import base64
 import csv
+import fnmatch
 import hashlib
 import io
 import os
@@ -192,7 +193,7 @@ def repair(args: argparse.Namespace, wheel: Path, libraries: Sequence[Path]) -> 
         "LD_LIBRARY_PATH": ":".join(str(path.absolute()) for path in libraries),
         "SOURCE_DATE_EPOCH": _EPOCH,
     }
-    platform_tag = args.platform_tag or _oldest_platform(wheel, env)
+    platform_tag = _platform(args, wheel, env)
     repaired = wheel.parent / "repaired"
     command = [
         *(sys.executable, "-m", "auditwheel", "-v", "repair"),
@@ -223,16 +224,23 @@ def repair(args: argparse.Namespace, wheel: Path, libraries: Sequence[Path]) -> 
     tag = f"{args.python_tag}-{args.abi_tag}-{platform_tag}"
     final = write_wheel(args.output, args.dist_info, tag, files)
     # What came with the libraries may need more than what needs them.
-    needed = _oldest_platform(final, env)
+    needed = _platform(args, final, env)
     if _age(needed) > _age(platform_tag):
-        if args.platform_tag:
-            raise WheelError(
-                f"Its libraries need newer systems than {platform_tag}: those of {needed}."
-            )
         final.unlink()
         write_wheel(
             args.output, args.dist_info, f"{args.python_tag}-{args.abi_tag}-{needed}", files
         )
+
+
+def _platform(args: argparse.Namespace, wheel: Path, env: Dict[str, str]) -> str:
+    """The platform of the wheel's tag, by what is in it."""
+    needed = _oldest_platform(wheel, env, args.exclude)
+    if args.platform_tag and _age(needed) > _age(args.platform_tag):
+        raise WheelError(
+            f"What is in it needs newer systems than those of `platform_tag`, {args.platform_tag}: "
+            f"{needed}."
+        )
+    return args.platform_tag or needed
 
 
 def _age(platform_tag: str) -> Tuple[int, ...]:
@@ -265,25 +273,44 @@ def _run(command: Sequence[str], env: Dict[str, str]) -> "subprocess.CompletedPr
     )
 
 
-def _oldest_platform(wheel: Path, env: Dict[str, str]) -> str:
-    """The oldest systems on which the symbols are that `wheel` needs."""
+def _oldest_platform(wheel: Path, env: Dict[str, str], exclude: Sequence[str]) -> str:
+    """The oldest systems on which the symbols are that `wheel` needs, with its libraries in it."""
     result = _run([sys.executable, "-m", "auditwheel", "show", str(wheel)], env)
-    text = " ".join(result.stdout.split())
-    found = re.search(r'constrains the platform tag to "(\w+)"', text)
-    if result.returncode != 0 or found is None:
-        raise WheelError(
-            f"auditwheel can't tell which systems the wheel is for:\n{result.stdout.strip()}"
-        )
-    return found.group(1)
+    if result.returncode != 0:
+        raise WheelError(f"auditwheel: {result.stdout.strip()}")
+    return read_platform(result.stdout, exclude)
+
+
+def read_platform(output: str, exclude: Sequence[str]) -> str:
+    """What `auditwheel show` says of the platform. Raises WheelError where a library is missing that
+    isn't one of `exclude`."""
+    for soname in re.findall(r'"([^"]+)": null', output):
+        if not any(fnmatch.fnmatchcase(soname, pattern) for pattern in exclude):
+            raise WheelError(_missing(soname))
+    # It breaks lines wherever one gets long.
+    text = " ".join(output.split())
+    constrained = re.search(r'constrains the platform tag to "(\w+)"', text)
+    consistent = re.search(r'following platform tag: "((?!linux_)\w+)"', text)
+    if constrained or consistent:
+        return (constrained or consistent)[1]  # type: ignore[index]
+    # Not without more libraries: from new to old, those that it has the symbols for.
+    achievable = re.findall(r"achieve the tag platform tag '(\w+)'", text)
+    if not achievable:
+        raise WheelError(f"auditwheel can't tell which systems the wheel is for:\n{output.strip()}")
+    return achievable[-1]
+
+
+def _missing(soname: str) -> str:
+    return (
+        f"It needs {soname}, which is in no artifact that `libraries` names: add the one that has it, "
+        "or name it in `system_libraries` if it is on every machine."
+    )
 
 
 def _explained(output: str) -> str:
     missing = re.search(r'required library "([^"]+)" could not be located', output)
     if missing:
-        return (
-            f"It needs {missing.group(1)}, which is in no artifact that `libraries` names: add the "
-            "one that has it, or name it in `system_libraries` if it is on every machine."
-        )
+        return _missing(missing.group(1))
     # The last words of argparse's, without how the command is to be called.
     errors = re.findall(r"^.*(?:error: |Error: )(.*)$", output, re.MULTILINE)
     return f"auditwheel: {errors[-1] if errors else output.strip()}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Iterable
 
 from pants.core.goals.package import (
     BuiltPackage,
@@ -150,9 +151,9 @@ async def package_wheel(
         version=f"{target[WheelVersionField].value}{options.version_suffix}",
         requires_python=target[WheelRequiresPythonField].value or "",
         requires=target[WheelRequiresField].value or (),
-        extras=target[WheelExtrasField].value or {},
-        entry_points=target[WheelEntryPointsField].value or {},
-        headers=target[WheelMetadataField].value or {},
+        extras=target[WheelExtrasField].value or FrozenDict(),
+        entry_points=target[WheelEntryPointsField].value or FrozenDict(),
+        headers=target[WheelMetadataField].value or FrozenDict(),
     )
     try:
         name, text, points = (
@@ -262,7 +263,7 @@ def _only_package(address: Address, files: list[str]) -> str:
     return found[0]
 
 
-def _library_path(members) -> list[str]:
+def _library_path(members: Iterable[str]) -> list[str]:
     """The folders of a tree with shared libraries: the one that a tree of Debian packages has for it,
     or any."""
     folders = {os.path.dirname(m) for m in members if ".so" in os.path.basename(m)}

@@ -47,7 +47,10 @@ def project(runner: Runner, request: pytest.FixtureRequest) -> Project:
 
 
 def declare(project: Project, **fields: object) -> None:
-    known = {"sources": ["python/**/*.py"], "root": "python", "version": "1.0", **fields}
+    known: dict[str, object] = {
+        **{"sources": ["python/**/*.py"], "root": "python", "version": "1.0"},
+        **fields,
+    }
     text = "".join(f"{name}={value!r}, " for name, value in known.items() if value is not None)
     project.write({"BUILD": f'triton_package(name="package", {text})\n'})
 

@@ -18,6 +18,7 @@ from pants_triton.package.wheel import (
     find_files,
     is_elf,
     main,
+    read_platform,
 )
 
 
@@ -165,6 +166,51 @@ def test_files_are_sorted(tree: Path) -> None:
 )
 def test_auditwheels_errors(output: str, message: str) -> None:
     assert _explained(output).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "output, platform",
+    [
+        pytest.param(
+            'is consistent\nwith the following platform tag: "linux_x86_64".\n\nThis constrains the\n'
+            'platform tag to "manylinux_2_34_x86_64". In order',
+            "manylinux_2_34_x86_64",
+            id="by symbols",
+        ),
+        pytest.param(
+            'is consistent with the following\nplatform tag: "manylinux_2_17_x86_64".\n',
+            "manylinux_2_17_x86_64",
+            id="no library is missing",
+        ),
+        pytest.param(
+            'is consistent with the following platform tag: "linux_x86_64".\n'
+            '{\n    "libLLVM.so.19.1": "/tree/libLLVM.so.19.1"\n}\n'
+            "In order to achieve the tag platform tag 'manylinux_2_39_x86_64' the following shared\n"
+            "libraries…\nIn order to achieve the tag platform tag\n'manylinux_2_5_x86_64' the",
+            "manylinux_2_5_x86_64",
+            id="with more libraries",
+        ),
+        pytest.param(
+            '{"libcuda.so.1": null}\nfollowing platform tag: "manylinux_2_28_x86_64"',
+            "manylinux_2_28_x86_64",
+            id="the system's",
+        ),
+    ],
+)
+def test_the_oldest_platform(output: str, platform: str) -> None:
+    assert read_platform(output, ["libcuda.so.*"]) == platform
+
+
+@pytest.mark.parametrize(
+    "output, message",
+    [
+        ('{"libLLVM.so.19.1": null}', "It needs libLLVM.so.19.1, which is in no artifact"),
+        ("something", "auditwheel can't tell which systems the wheel is for:\nsomething"),
+    ],
+)
+def test_no_platform(output: str, message: str) -> None:
+    with pytest.raises(WheelError, match=message):
+        read_platform(output, ["libcuda.so.*"])
 
 
 def test_libraries_of_the_host_are_refused(tmp_path: Path) -> None:
