@@ -189,6 +189,7 @@ async def write_compile_commands(
 
     # What each project has on disk, in its folder and of artifacts.
     written: dict[Address, tuple[bytes, dict[str, bytes], list[str]]] = {}
+    counts: dict[Address, int] = {}
     digests: dict[str, Digest] = {}
     shown: dict[str, str] = {}
     folders: dict[Address, list[str]] = {}
@@ -214,6 +215,7 @@ async def write_compile_commands(
             shown[result.trees[path].fingerprint] = path
         uses = sorted({result.trees[path].fingerprint for path in places.used})
         written[result.address] = (database, generated, uses)
+        counts[result.address] = len(result.commands)
 
     try:
         with _alone(root / folder):
@@ -234,8 +236,7 @@ async def write_compile_commands(
                 changed = write_file(place / DATABASE, database)
                 console.print_stdout(
                     f"{'Wrote' if changed or count else 'Unchanged:'} {place.relative_to(root)}: "
-                    f"{len(next(r for r in found if r.address == address).commands)} commands, "
-                    f"{len(generated)} generated files"
+                    f"{counts[address]} commands, {len(generated)} generated files"
                 )
             for name in unused_artifacts(artifacts, root / folder / "projects"):
                 shutil.rmtree(artifacts / name)

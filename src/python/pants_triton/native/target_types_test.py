@@ -68,6 +68,6 @@ def test_values_of_the_wrong_type(target: Any, field: str, value: Any) -> None:
 
 def test_a_project_is_all_files_beside_it() -> None:
     target = CMakeProjectTarget({}, ADDRESS)
-    assert target[CMakeProjectSourcesField].value == ("**/*",)
+    assert target[CMakeProjectSourcesField].value == ("**/*", "!compile_commands.json")
     # Pants' `**/x` is any depth below a folder, and in it.
     assert "**/CMakeLists.txt" in target[CMakeConfigureSourcesField].value

@@ -23,7 +23,7 @@ from pants.engine.fs import (
     RemovePrefix,
     Snapshot,
 )
-from pants.engine.process import FallibleProcessResult, Process, ProcessCacheScope
+from pants.engine.process import FallibleProcessResult, Process
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
 from pants.engine.target import Target, Targets, WrappedTarget, WrappedTargetRequest
 from pants.engine.unions import UnionRule
@@ -156,11 +156,8 @@ async def package_wheel(
         headers=target[WheelMetadataField].value or FrozenDict(),
     )
     try:
-        name, text, points = (
-            metadata.escaped,
-            metadata.rendered(),
-            metadata.rendered_entry_points(),
-        )
+        name, text = metadata.escaped, metadata.rendered()
+        points = metadata.rendered_entry_points()
     except MetadataError as e:
         raise PackageError(f"{address}: {e}") from None
     python = target[WheelPythonTagField].value or await _python_of_parts(target)
@@ -181,14 +178,9 @@ async def package_wheel(
         Get(
             Digest,
             CreateDigest(
-                [
-                    FileContent(f"{_TREE}/{name}.dist-info/METADATA", text.encode()),
-                    *(
-                        [FileContent(f"{_TREE}/{name}.dist-info/entry_points.txt", points.encode())]
-                        if points
-                        else []
-                    ),
-                ]
+                FileContent(f"{_TREE}/{name}.dist-info/{file}", content.encode())
+                for file, content in (("METADATA", text), ("entry_points.txt", points))
+                if content
             ),
         ),
         Get(Digest, AddPrefix(package.digest, _TREE)),
@@ -232,7 +224,6 @@ async def package_wheel(
             append_only_caches=HOST_CACHE,
             output_directories=(_OUTPUT,),
             description=f"Package a wheel of {address}",
-            cache_scope=ProcessCacheScope.SUCCESSFUL,
             level=LogLevel.INFO,
         ),
     )
