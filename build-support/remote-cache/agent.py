@@ -1,0 +1,180 @@
+"""What `remote-cache` does inside the server's own Python environment. Not to be called by hand.
+
+Each command prints one line of JSON, or fails with one line on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+AUDIENCE = "remote-cache"
+
+
+def make_keys(private: Path, public: Path) -> None:
+    """A new pair of keys for tokens; only the owner can read the private one."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=3072)
+    pem = serialization.Encoding.PEM
+    public.write_bytes(
+        key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
+    )
+    # Last, and whole or not at all: its presence says that there are keys.
+    draft = private.with_suffix(".new")
+    draft.unlink(missing_ok=True)
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(
+            key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        )
+    draft.replace(private)
+
+
+def token(private: Path, subject: str, seconds: int) -> str:
+    import jwt
+
+    now = datetime.datetime.now(datetime.timezone.utc)
+    claims = {
+        "sub": subject,
+        "aud": AUDIENCE,
+        "iat": now,
+        "exp": now + datetime.timedelta(seconds=seconds),
+    }
+    return jwt.encode(claims, private.read_bytes(), algorithm="RS256")
+
+
+def capabilities(
+    address: str, token: str | None, roots: Path | None, name: str | None, deadline: float
+) -> dict[str, object]:
+    """What the server at `address` says it can do. Asks until `deadline` (of the clock that only
+    goes forward), and at least once.
+
+    :param roots: certificates to trust; without them the connection is in plain text.
+    :param name: the host's name in the server's certificate.
+    """
+    import grpc
+    from buildgrid._protos.build.bazel.remote.execution.v2 import (
+        remote_execution_pb2,
+        remote_execution_pb2_grpc,
+    )
+
+    if roots:
+        # A name of the certificate, because loopback addresses are seldom in it.
+        options = [("grpc.ssl_target_name_override", name)] if name else []
+        credentials = grpc.ssl_channel_credentials(roots.read_bytes())
+        channel = grpc.secure_channel(address, credentials, options)
+    else:
+        channel = grpc.insecure_channel(address)
+    metadata = [("authorization", f"Bearer {token}")] if token else []
+    stub = remote_execution_pb2_grpc.CapabilitiesStub(channel)
+    request = remote_execution_pb2.GetCapabilitiesRequest(instance_name="")
+    while True:
+        try:
+            found = stub.GetCapabilities(request, timeout=3, metadata=metadata).cache_capabilities
+            return {
+                "writable": found.action_cache_update_capabilities.update_enabled,
+                "batch_bytes": found.max_batch_total_size_bytes,
+            }
+        except grpc.RpcError as error:
+            if time.monotonic() > deadline or error.code() in (
+                grpc.StatusCode.UNAUTHENTICATED,
+                grpc.StatusCode.PERMISSION_DENIED,
+            ):
+                return {"error": f"{error.code().name}: {error.details()}"}
+        time.sleep(0.2)
+
+
+def sweep(blobs: Path, port: int, password: str, check: bool) -> dict[str, int]:
+    """Make the index and the disk agree, after a crash say; no server may run meanwhile.
+
+    Removes blobs that the index doesn't know (else nothing ever would), entries without a blob,
+    and blobs of a wrong size. With `check`, also those with wrong bytes.
+    """
+    import redis
+
+    index = redis.Redis(host="127.0.0.1", port=port, password=password)
+    removed = kept = size = 0
+    on_disk = {path.parent.name + path.name: path for path in blobs.glob("cas/objects/*/*")}
+    for leftover in (blobs / "tmp").glob("*"):
+        leftover.unlink()
+    for key in index.scan_iter(match="A:*", count=1000):
+        digest, _, expected = key.decode()[2:].rpartition("_")
+        path = on_disk.pop(digest, None)
+        if path and path.stat().st_size == int(expected) and not (check and wrong(path, digest)):
+            kept += 1
+            size += int(expected)
+            continue
+        removed += 1
+        index.delete(key)
+        if path:
+            path.unlink()
+    for path in on_disk.values():
+        removed += 1
+        path.unlink()
+    index.set("total_size", size)
+    return {"blobs": kept, "bytes": size, "removed": removed}
+
+
+def wrong(path: Path, digest: str) -> bool:
+    actual = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            actual.update(block)
+    return actual.hexdigest() != digest
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    keys = commands.add_parser("keys")
+    keys.add_argument("private", type=Path)
+    keys.add_argument("public", type=Path)
+    tokens = commands.add_parser("token")
+    tokens.add_argument("private", type=Path)
+    tokens.add_argument("subject")
+    tokens.add_argument("seconds", type=int)
+    health = commands.add_parser("health")
+    health.add_argument("private", type=Path)
+    health.add_argument("roots")
+    health.add_argument("name")
+    health.add_argument("seconds", type=float)
+    health.add_argument("addresses", nargs="+")
+    sweeping = commands.add_parser("sweep")
+    sweeping.add_argument("blobs", type=Path)
+    sweeping.add_argument("port", type=int)
+    sweeping.add_argument("password_file", type=Path)
+    sweeping.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+
+    answer: object = None
+    if arguments.command == "keys":
+        make_keys(arguments.private, arguments.public)
+    elif arguments.command == "token":
+        answer = token(arguments.private, arguments.subject, arguments.seconds)
+    elif arguments.command == "health":
+        # Both ports are asked with a token: the one that needs none ignores it.
+        deadline = time.monotonic() + arguments.seconds
+        reader = token(arguments.private, "reader:status", 300)
+        roots = Path(arguments.roots) if arguments.roots else None
+        answer = [
+            capabilities(address, reader, roots, arguments.name or None, deadline)
+            for address in arguments.addresses
+        ]
+    else:
+        password = arguments.password_file.read_text()
+        answer = sweep(arguments.blobs, arguments.port, password, arguments.check)
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except OSError as error:
+        sys.exit(f"{error.filename or ''}: {error.strerror or error}")
