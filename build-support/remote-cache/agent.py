@@ -37,6 +37,51 @@ def make_keys(private: Path, public: Path) -> None:
     draft.replace(private)
 
 
+def make_certificate(folder: Path, names: list[str], days: int) -> None:
+    """A certificate for those names (`server.pem`, `server.key`), and that of its own authority,
+    which clients trust (`ca.pem`). Nobody can make another one: the authority's key isn't kept."""
+    import ipaddress
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    def san(name: str) -> x509.GeneralName:
+        try:
+            return x509.IPAddress(ipaddress.ip_address(name))
+        except ValueError:
+            return x509.DNSName(name)
+
+    def named(name: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+
+    def builder(name: str, key: ec.EllipticCurvePrivateKey, is_ca: bool) -> x509.CertificateBuilder:
+        now = datetime.datetime.now(datetime.timezone.utc)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(named(name))
+            .issuer_name(named("remote-cache authority"))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(minutes=5))
+            .not_valid_after(now + datetime.timedelta(days=days))
+            .add_extension(x509.BasicConstraints(is_ca, 0 if is_ca else None), critical=True)
+        )
+
+    authority, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    root = builder("remote-cache authority", authority, True).sign(authority, hashes.SHA256())
+    alternatives = x509.SubjectAlternativeName([san(name) for name in names])
+    leaf = builder(names[0], key, False).add_extension(alternatives, critical=False)
+    pem = serialization.Encoding.PEM
+    with open(
+        os.open(folder / "server.key", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+    ) as f:
+        pkcs8, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        f.write(key.private_bytes(pem, pkcs8, plain))
+    (folder / "server.pem").write_bytes(leaf.sign(authority, hashes.SHA256()).public_bytes(pem))
+    (folder / "ca.pem").write_bytes(root.public_bytes(pem))
+
+
 def token(private: Path, subject: str, seconds: int) -> str:
     import jwt
 
@@ -136,6 +181,10 @@ def main() -> None:
     keys = commands.add_parser("keys")
     keys.add_argument("private", type=Path)
     keys.add_argument("public", type=Path)
+    certificates = commands.add_parser("certificate")
+    certificates.add_argument("folder", type=Path)
+    certificates.add_argument("days", type=int)
+    certificates.add_argument("names", nargs="+")
     tokens = commands.add_parser("token")
     tokens.add_argument("private", type=Path)
     tokens.add_argument("subject")
@@ -156,6 +205,8 @@ def main() -> None:
     answer: object = None
     if arguments.command == "keys":
         make_keys(arguments.private, arguments.public)
+    elif arguments.command == "certificate":
+        make_certificate(arguments.folder, arguments.names, arguments.days)
     elif arguments.command == "token":
         answer = token(arguments.private, arguments.subject, arguments.seconds)
     elif arguments.command == "health":

@@ -1,0 +1,242 @@
+"""A remote cache at work, under the real Pants: who gets what from it, who may write, what its
+faults do. Whatever happens to it, a run succeeds and makes what it would make without one.
+
+All tests share one server, and two users whose daemons and caches are their own: Alice writes, as a
+trusted branch does; Bob reads, as the pull request of a fork does. An edit by name gives the two
+edges and the test of the project other keys.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import signal
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+from e2e.remote_cache import (
+    EVERYTHING,
+    CacheServer,
+    Result,
+    User,
+    cache_server,
+    new_user,
+    not_installable,
+)
+from pants_triton.artifact.misbehaving import Server as Origin
+from pants_triton.artifact.misbehaving import running
+
+EDITED = ["edge", "edge", "test"]
+
+
+@dataclass
+class Site:
+    """The server, where artifacts come from, and the two users.
+
+    :param first: what the very first runs of Alice and Bob did.
+    """
+
+    folder: Path
+    server: CacheServer
+    origin: Origin
+    alice: User
+    bob: User
+    first: tuple[Result, Result]
+
+    def written(self, name: str) -> list[Path]:
+        """Let Alice build and upload it; returns the blobs of it that are programs."""
+        assert self.alice.run(name).uploads == 3
+        return [path for path in self.server.blobs if is_program(path, name)]
+
+
+def is_program(path: Path, name: str) -> bool:
+    content = path.read_bytes()
+    return content.startswith(b"#!/bin/sh\n") and f"Hello, {name}.".encode() in content
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    reason = not_installable()
+    if reason:
+        warnings.warn(f"NOT TESTED: the remote cache; {reason}", stacklevel=1)
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("remote")
+    with running() as origin, cache_server(folder / "server") as server:
+        trusted = {
+            "remote_cache_write": True,
+            "remote_oauth_bearer_token_path": server.token("writer:main"),
+            "remote_ca_certs_path": server.ca,
+        }
+        alice = new_user(folder / "alice", origin, server.address("write"), trusted)
+        bob = new_user(
+            folder / "bob",
+            origin,
+            server.address("read"),
+            {"remote_ca_certs_path": server.ca},
+            "a checkout of somebody else",
+        )
+        with alice as a, bob as b:
+            first = a.run()
+            fetched = len(origin.log)
+            second = b.run()
+            assert len(origin.log) == fetched, "the artifacts were downloaded again"
+            yield Site(folder, server, origin, a, b, (first, second))
+
+
+def test_another_checkout_and_user_run_nothing(site: Site) -> None:
+    alices, bobs = site.first
+    assert (alices.ran, alices.remote_hits, alices.uploads) == (EVERYTHING, 0, 6)
+    assert (bobs.ran, bobs.remote_hits, bobs.uploads) == ([], 6, 0)
+    assert alices.warnings == bobs.warnings == []
+
+    site.written("Second")
+    again = site.bob.run("Second")
+    assert (again.ran, again.remote_hits, again.warnings) == ([], 3, [])
+
+
+# --- trust --------------------------------------------------------------------------------------
+
+
+def test_who_may_not_write_stores_nothing(site: Site) -> None:
+    """The server refuses, whatever the client asks for; and the client works on."""
+    server = site.server
+    tokens = {
+        "readers-token": ("write", server.token("reader:pull-request")),
+        "expired-token": ("write", server.token("writer:main", minutes=0.01)),
+        "forged-token": ("write", site.folder / "forged"),
+        "no-token": ("write", None),
+        "reading-port": ("read", server.token("writer:main")),
+    }
+    forged = server.token("writer:main").read_text().split(".")
+    (site.folder / "forged").write_text(".".join([*forged[:2], "A" * len(forged[2])]))
+    time.sleep(1)
+    before = (server.actions, server.blobs)
+    with contextlib.ExitStack() as stack:
+        users, runs = {}, {}
+        for name, (port, token) in tokens.items():
+            options = {"remote_cache_write": True, "remote_ca_certs_path": server.ca}
+            if token:
+                options["remote_oauth_bearer_token_path"] = token
+            user = new_user(site.folder / name, site.origin, server.address(port), options)
+            users[name] = stack.enter_context(user)
+            users[name].greet(f"Mallory with {name}")
+        # Two at a time: most of it is the start of Pants.
+        names = list(users)
+        for pair in (names[:2], names[2:4], names[4:]):
+            begun = {name: users[name].begin() for name in pair}
+            runs.update({name: running.result() for name, running in begun.items()})
+    assert (server.actions, server.blobs) == before
+    for name, run in runs.items():
+        assert run.uploads == 0, name
+        # Who may read gets what is there: the artifacts and the configuration.
+        may_read = name in ("readers-token", "reading-port")
+        assert run.ran == (EDITED if may_read else EVERYTHING), name
+        assert len(run.warnings) in (1, 2), (name, run.warnings)
+        assert "remote cache" in run.warnings[0], (name, run.warnings)
+
+
+def test_another_authority(site: Site) -> None:
+    """The certificate is checked: a server that merely sits at the address gives nothing."""
+    other = site.server.token("reader").with_name("other-tls")
+    site.server._run("certificate", "localhost", f"--output={other}")
+    stranger = new_user(
+        site.folder / "stranger",
+        site.origin,
+        site.server.address("read"),
+        {"remote_ca_certs_path": other / "ca.pem"},
+    )
+    with stranger as user:
+        run = user.run()
+    assert (run.ran, run.remote_hits) == (EVERYTHING, 0)
+    assert run.warnings
+
+
+# --- faults -------------------------------------------------------------------------------------
+
+
+def test_a_blob_is_gone_between_lookup_and_read(site: Site) -> None:
+    blobs = site.written("Gone")
+    assert len(blobs) == 2
+    for path in blobs:
+        # The server's index still has it.
+        path.unlink()
+    run = site.bob.run("Gone")
+    assert run.ran == EDITED
+    # It is remembered as gone: the next one to build it uploads it again.
+
+
+def test_a_blob_with_other_bytes(site: Site) -> None:
+    for path in site.written("Corrupt"):
+        path.write_bytes(path.read_bytes().replace(b"Corrupt", b"Curropt"))
+    run = site.bob.run("Corrupt")
+    assert run.ran == EDITED
+    assert len(run.warnings) == 1
+
+
+def test_a_server_that_hangs(site: Site) -> None:
+    site.written("Frozen")
+    site.server.send(signal.SIGSTOP, "read", "write")
+    try:
+        # Pants says nothing of it: what takes longer than the head start is no error to it.
+        assert site.bob.run("Frozen").ran == EDITED
+        assert site.alice.run("Frozen, too").ran == EDITED
+    finally:
+        site.server.send(signal.SIGCONT, "read", "write")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no limits for other processes")
+def test_a_full_disk(site: Site) -> None:
+    writer = site.server.info["processes"]["write"]["pid"]
+    _, most = resource.prlimit(writer, resource.RLIMIT_FSIZE)
+    before = site.server.actions
+    resource.prlimit(writer, resource.RLIMIT_FSIZE, (0, most))
+    try:
+        run = site.alice.run("Full")
+    finally:
+        resource.prlimit(writer, resource.RLIMIT_FSIZE, (most, most))
+    assert (run.ran, run.uploads) == (EDITED, 0)
+    assert len(run.warnings) == 1 and "ResourceExhausted" in run.warnings[0]
+    assert site.server.actions == before
+    # There is room again.
+    site.written("Not full")
+
+
+def test_killed_and_restarted(site: Site) -> None:
+    site.written("Kept")
+    begun = site.alice
+    begun.greet("Killed during")
+    going_on = begun.begin()
+    deadline = time.monotonic() + 120
+    while not going_on.ran() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    site.server.kill()
+    assert going_on.result().ran == EDITED
+
+    # Down from the start of the run.
+    for user in (site.alice, site.bob):
+        run = user.run("Down")
+        assert (run.ran, run.remote_hits, run.uploads) == (EDITED, 0, 0)
+
+    # Up again, with what it had: the same daemons find it by themselves.
+    site.server.up()
+    again = site.bob.run("Kept")
+    assert (again.ran, again.remote_hits) == ([], 3)
+    site.written("After")
+    assert site.bob.run("After").ran == []
+
+
+def test_restarted_empty(site: Site) -> None:
+    site.written("Emptied")
+    site.server.down()
+    site.server.empty()
+    site.server.up()
+    assert site.bob.run("Emptied").ran == EDITED
+    # What it lost, even the configuration that Alice still has, isn't missed.
+    site.written("Refilled")
+    assert site.bob.run("Refilled").ran == []
