@@ -12,7 +12,9 @@ import json
 import os
 import sys
 import time
+import uuid
 from pathlib import Path
+from typing import Any
 
 AUDIENCE = "remote-cache"
 
@@ -95,34 +97,39 @@ def token(private: Path, subject: str, seconds: int) -> str:
     return jwt.encode(claims, private.read_bytes(), algorithm="RS256")
 
 
-def capabilities(
-    address: str, token: str | None, roots: Path | None, name: str | None, deadline: float
-) -> dict[str, object]:
-    """What the server at `address` says it can do. Asks until `deadline` (of the clock that only
-    goes forward), and at least once.
+def connect(address: str, roots: Path | None, name: str | None) -> Any:
+    """A channel to `host:port`.
 
     :param roots: certificates to trust; without them the connection is in plain text.
-    :param name: the host's name in the server's certificate.
+    :param name: the host's name in the server's certificate, where it isn't that of the address.
     """
+    import grpc
+
+    if not roots:
+        return grpc.insecure_channel(address)
+    options = [("grpc.ssl_target_name_override", name)] if name else []
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(roots.read_bytes()), options)
+
+
+def authorization(token: str | None) -> list[tuple[str, str]]:
+    return [("authorization", f"Bearer {token}")] if token else []
+
+
+def capabilities(channel: Any, token: str | None, deadline: float) -> dict[str, object]:
+    """What a server says it can do. Asks until `deadline` (of the clock that only goes forward),
+    and at least once."""
     import grpc
     from buildgrid._protos.build.bazel.remote.execution.v2 import (
         remote_execution_pb2,
         remote_execution_pb2_grpc,
     )
 
-    if roots:
-        # A name of the certificate, because loopback addresses are seldom in it.
-        options = [("grpc.ssl_target_name_override", name)] if name else []
-        credentials = grpc.ssl_channel_credentials(roots.read_bytes())
-        channel = grpc.secure_channel(address, credentials, options)
-    else:
-        channel = grpc.insecure_channel(address)
-    metadata = [("authorization", f"Bearer {token}")] if token else []
     stub = remote_execution_pb2_grpc.CapabilitiesStub(channel)
     request = remote_execution_pb2.GetCapabilitiesRequest(instance_name="")
     while True:
         try:
-            found = stub.GetCapabilities(request, timeout=3, metadata=metadata).cache_capabilities
+            answer = stub.GetCapabilities(request, timeout=3, metadata=authorization(token))
+            found = answer.cache_capabilities
             return {
                 "writable": found.action_cache_update_capabilities.update_enabled,
                 "batch_bytes": found.max_batch_total_size_bytes,
@@ -134,6 +141,67 @@ def capabilities(
             ):
                 return {"error": f"{error.code().name}: {error.details()}"}
         time.sleep(0.2)
+
+
+def attempt(channel: Any, token: str | None, instance: str) -> dict[str, str]:
+    """What a server answers to each kind of request, by the request's name: a status code.
+
+    The blob and the entry that it tries to write are 32 random bytes and an action nobody has.
+    """
+    import grpc
+    from buildgrid._protos.build.bazel.remote.execution.v2 import (
+        remote_execution_pb2 as protocol,
+    )
+    from buildgrid._protos.build.bazel.remote.execution.v2 import remote_execution_pb2_grpc as stubs
+    from buildgrid._protos.google.bytestream import bytestream_pb2, bytestream_pb2_grpc
+
+    def new_blob() -> tuple[bytes, protocol.Digest]:
+        data = os.urandom(32)
+        return data, protocol.Digest(hash=hashlib.sha256(data).hexdigest(), size_bytes=32)
+
+    def resource(digest: protocol.Digest, prefix: str = "") -> str:
+        parts = [instance, prefix, "blobs", digest.hash, str(digest.size_bytes)]
+        return "/".join(part for part in parts if part)
+
+    actions, blobs = stubs.ActionCacheStub(channel), stubs.ContentAddressableStorageStub(channel)
+    stream = bytestream_pb2_grpc.ByteStreamStub(channel)
+    (batched, b), (streamed, s), (_, unknown) = new_blob(), new_blob(), new_blob()
+    name = {"instance_name": instance}
+    one = protocol.BatchUpdateBlobsRequest.Request(digest=b, data=batched)
+    write = bytestream_pb2.WriteRequest(
+        resource_name=resource(s, f"uploads/{uuid.uuid4()}"), data=streamed, finish_write=True
+    )
+    result = protocol.ActionResult(exit_code=0)
+    requests = {
+        "GetActionResult": lambda **k: actions.GetActionResult(
+            protocol.GetActionResultRequest(action_digest=unknown, **name), **k
+        ),
+        "FindMissingBlobs": lambda **k: blobs.FindMissingBlobs(
+            protocol.FindMissingBlobsRequest(blob_digests=[unknown], **name), **k
+        ),
+        "BatchReadBlobs": lambda **k: blobs.BatchReadBlobs(
+            protocol.BatchReadBlobsRequest(digests=[unknown], **name), **k
+        ),
+        "Read": lambda **k: list(
+            stream.Read(bytestream_pb2.ReadRequest(resource_name=resource(unknown)), **k)
+        ),
+        "UpdateActionResult": lambda **k: actions.UpdateActionResult(
+            protocol.UpdateActionResultRequest(action_digest=unknown, action_result=result, **name),
+            **k,
+        ),
+        "BatchUpdateBlobs": lambda **k: blobs.BatchUpdateBlobs(
+            protocol.BatchUpdateBlobsRequest(requests=[one], **name), **k
+        ),
+        "Write": lambda **k: stream.Write(iter([write]), **k),
+    }
+    answers = {}
+    for request, send in requests.items():
+        try:
+            send(timeout=10, metadata=authorization(token))
+            answers[request] = "OK"
+        except grpc.RpcError as error:
+            answers[request] = error.code().name
+    return answers
 
 
 def sweep(blobs: Path, port: int, password: str, check: bool) -> dict[str, int]:
@@ -195,6 +263,11 @@ def main() -> None:
     health.add_argument("name")
     health.add_argument("seconds", type=float)
     health.add_argument("addresses", nargs="+")
+    attempts = commands.add_parser("attempt")
+    attempts.add_argument("address")
+    attempts.add_argument("roots")
+    attempts.add_argument("token")
+    attempts.add_argument("instance")
     sweeping = commands.add_parser("sweep")
     sweeping.add_argument("blobs", type=Path)
     sweeping.add_argument("port", type=int)
@@ -215,9 +288,14 @@ def main() -> None:
         reader = token(arguments.private, "reader:status", 300)
         roots = Path(arguments.roots) if arguments.roots else None
         answer = [
-            capabilities(address, reader, roots, arguments.name or None, deadline)
+            capabilities(connect(address, roots, arguments.name or None), reader, deadline)
             for address in arguments.addresses
         ]
+    elif arguments.command == "attempt":
+        roots = Path(arguments.roots) if arguments.roots else None
+        given = Path(arguments.token).read_text().strip() if arguments.token else None
+        channel = connect(arguments.address, roots, None)
+        answer = attempt(channel, given, arguments.instance)
     else:
         password = arguments.password_file.read_text()
         answer = sweep(arguments.blobs, arguments.port, password, arguments.check)

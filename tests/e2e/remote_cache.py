@@ -55,7 +55,7 @@ class CacheServer:
     def certify(self) -> None:
         """Speak TLS from the next `up` on."""
         folder = self.state.with_name("tls")
-        self._run("certificate", "localhost", f"--output={folder}")
+        self.make_certificate(folder)
         files = {"certificate": "server.pem", "private-key": "server.key", "ca": "ca.pem"}
         self.options += tuple(f"--{name}={folder / file}" for name, file in files.items())
 
@@ -72,6 +72,21 @@ class CacheServer:
     def address(self, port: str, host: str = "localhost") -> str:
         number = self.info[port].rpartition(":")[2]
         return f"{self.info['scheme']}://{host}:{number}"
+
+    def check(self, port: str, token: Path | None, instance: str = "") -> dict[str, str]:
+        """What the server answers to each kind of request."""
+        given = [f"--token={token}"] if token else []
+        answer = self._run(
+            *("check", self.address(port), f"--ca={self.ca}", f"--instance={instance}", "--json"),
+            *given,
+        )
+        answers: dict[str, str] = json.loads(answer)
+        return answers
+
+    def make_certificate(self, folder: Path) -> Path:
+        """Returns the certificate of the authority that made it."""
+        self._run("certificate", "localhost", f"--output={folder}")
+        return folder / "ca.pem"
 
     def send(self, number: signal.Signals, *names: str) -> None:
         """Send a signal to some of its programs: `write`, `read`, ..."""

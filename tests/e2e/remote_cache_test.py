@@ -8,7 +8,6 @@ edges and the test of the project other keys.
 
 from __future__ import annotations
 
-import contextlib
 import resource
 import signal
 import sys
@@ -100,63 +99,6 @@ def test_another_checkout_and_user_run_nothing(site: Site) -> None:
     assert (again.ran, again.remote_hits, again.warnings) == ([], 3, [])
 
 
-# --- trust --------------------------------------------------------------------------------------
-
-
-def test_who_may_not_write_stores_nothing(site: Site) -> None:
-    """The server refuses, whatever the client asks for; and the client works on."""
-    server = site.server
-    tokens = {
-        "readers-token": ("write", server.token("reader:pull-request")),
-        "expired-token": ("write", server.token("writer:main", minutes=0.01)),
-        "forged-token": ("write", site.folder / "forged"),
-        "no-token": ("write", None),
-        "reading-port": ("read", server.token("writer:main")),
-    }
-    forged = server.token("writer:main").read_text().split(".")
-    (site.folder / "forged").write_text(".".join([*forged[:2], "A" * len(forged[2])]))
-    time.sleep(1)
-    before = (server.actions, server.blobs)
-    with contextlib.ExitStack() as stack:
-        users, runs = {}, {}
-        for name, (port, token) in tokens.items():
-            options = {"remote_cache_write": True, "remote_ca_certs_path": server.ca}
-            if token:
-                options["remote_oauth_bearer_token_path"] = token
-            user = new_user(site.folder / name, site.origin, server.address(port), options)
-            users[name] = stack.enter_context(user)
-            users[name].greet(f"Mallory with {name}")
-        # Two at a time: most of it is the start of Pants.
-        names = list(users)
-        for pair in (names[:2], names[2:4], names[4:]):
-            begun = {name: users[name].begin() for name in pair}
-            runs.update({name: running.result() for name, running in begun.items()})
-    assert (server.actions, server.blobs) == before
-    for name, run in runs.items():
-        assert run.uploads == 0, name
-        # Who may read gets what is there: the artifacts and the configuration.
-        may_read = name in ("readers-token", "reading-port")
-        assert run.ran == (EDITED if may_read else EVERYTHING), name
-        assert len(run.warnings) in (1, 2), (name, run.warnings)
-        assert "remote cache" in run.warnings[0], (name, run.warnings)
-
-
-def test_another_authority(site: Site) -> None:
-    """The certificate is checked: a server that merely sits at the address gives nothing."""
-    other = site.server.token("reader").with_name("other-tls")
-    site.server._run("certificate", "localhost", f"--output={other}")
-    stranger = new_user(
-        site.folder / "stranger",
-        site.origin,
-        site.server.address("read"),
-        {"remote_ca_certs_path": other / "ca.pem"},
-    )
-    with stranger as user:
-        run = user.run()
-    assert (run.ran, run.remote_hits) == (EVERYTHING, 0)
-    assert run.warnings
-
-
 # --- faults -------------------------------------------------------------------------------------
 
 
@@ -240,3 +182,90 @@ def test_restarted_empty(site: Site) -> None:
     # What it lost, even the configuration that Alice still has, isn't missed.
     site.written("Refilled")
     assert site.bob.run("Refilled").ran == []
+
+
+# --- trust --------------------------------------------------------------------------------------
+
+READS = ("GetActionResult", "FindMissingBlobs", "BatchReadBlobs", "Read")
+WRITES = ("UpdateActionResult", "BatchUpdateBlobs", "Write")
+ALLOWED = {"OK", "NOT_FOUND"}
+REFUSED = {"UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "UNIMPLEMENTED"}
+
+
+def test_who_may_do_what(site: Site) -> None:
+    """By the port and the token alone it is decided, whatever instance a client names."""
+    server = site.server
+    writer, reader = server.token("writer:main"), server.token("reader:pull-request")
+    expired = server.token("writer:main", minutes=0.01)
+    forged = site.folder / "forged.token"
+    head, claims, signature = writer.read_text().split(".")
+    forged.write_text(".".join([head, claims, "A" * len(signature.strip())]))
+    time.sleep(1)
+    before = (server.actions, server.blobs)
+    for port, token, instance, may_read in (
+        ("read", None, "", True),
+        ("read", writer, "", True),
+        ("read", None, "main", True),
+        ("write", None, "", False),
+        ("write", None, "main", False),
+        ("write", expired, "", False),
+        ("write", forged, "", False),
+        ("write", server.token("reader-writer"), "", False),
+        ("write", reader, "", True),
+        ("write", reader, "main", True),
+        # There is none of this name.
+        ("read", None, "other", False),
+        ("write", writer, "other", False),
+    ):
+        answers = server.check(port, token, instance)
+        case = (port, token and token.name, instance, answers)
+        expected = ALLOWED if may_read else REFUSED
+        assert {answers[request] for request in READS} <= expected, case
+        assert {answers[request] for request in WRITES} <= REFUSED, case
+    assert (server.actions, server.blobs) == before
+    answers = server.check("write", writer)
+    assert set(answers.values()) <= ALLOWED, answers
+
+
+def test_a_reader_that_asks_to_write_stores_nothing(site: Site) -> None:
+    reader = {
+        "remote_cache_write": True,
+        "remote_oauth_bearer_token_path": site.server.token("reader:pull-request"),
+        "remote_ca_certs_path": site.server.ca,
+    }
+    before = (site.server.actions, site.server.blobs)
+    address = site.server.address("write")
+    with new_user(site.folder / "mallory", site.origin, address, reader) as mallory:
+        # What is there, it gets.
+        mallory.greet("Mallory")
+        run = mallory.run()
+    assert (run.ran, run.uploads) == (EDITED, 0)
+    assert (site.server.actions, site.server.blobs) == before
+    assert len(run.warnings) == 1 and "Failed to write to remote cache" in run.warnings[0]
+
+
+def test_an_expired_token(site: Site) -> None:
+    late = {
+        "remote_cache_write": True,
+        "remote_oauth_bearer_token_path": site.server.token("writer:late", minutes=0.01),
+        "remote_ca_certs_path": site.server.ca,
+    }
+    time.sleep(1)
+    before = (site.server.actions, site.server.blobs)
+    address = site.server.address("write")
+    with new_user(site.folder / "late", site.origin, address, late) as user:
+        run = user.run()
+    assert (run.ran, run.remote_hits, run.uploads) == (EVERYTHING, 0, 0)
+    assert (site.server.actions, site.server.blobs) == before
+    # One for reading, one for writing.
+    assert 1 <= len(run.warnings) <= 2, run.warnings
+
+
+def test_another_authority(site: Site) -> None:
+    """The certificate is checked: a server that merely sits at the address gives nothing."""
+    other = {"remote_ca_certs_path": site.server.make_certificate(site.folder / "other")}
+    address = site.server.address("read")
+    with new_user(site.folder / "stranger", site.origin, address, other) as user:
+        run = user.run()
+    assert (run.ran, run.remote_hits) == (EVERYTHING, 0)
+    assert run.warnings

@@ -120,6 +120,10 @@ from pants_triton.workunits import NOT_RUN, work_metadata
 
 logger = logging.getLogger(__name__)
 
+# A remote cache is asked this long before a test is run here: else a quick test would win over the
+# hit, and fetch its packages and artifacts for that.
+_SPECULATION_DELAY_MS = 2_000
+
 
 @dataclass(frozen=True)
 class TritonTestFieldSet(TestFieldSet):
@@ -465,6 +469,7 @@ async def set_up_triton_tests(
             }
         ),
         concurrency_available=0 if request.is_debug else metadata.workers,
+        remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS,
     )
     if needs_lease(hardware):
         process = dataclasses.replace(
