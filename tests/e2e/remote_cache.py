@@ -105,7 +105,7 @@ class CacheServer:
     @property
     def actions(self) -> int:
         """How many results it knows: entries that were written to its log of them."""
-        log = (self.state / "actions/appendonly.aof").read_bytes()
+        log = b"".join(f.read_bytes() for f in (self.state / "actions").rglob("*.aof"))
         return len(set(re.findall(rb"action-cache\.[0-9a-f]{64}", log)))
 
     def empty(self) -> None:
