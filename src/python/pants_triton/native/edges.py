@@ -105,7 +105,8 @@ class HostReads:
 
 def make_step(edge: Edge, origin: str = "$ORIGIN", flags: Sequence[str] = ()) -> Step:
     """The step of `edge`, which isn't phony. `origin`: see `relocatable_rpaths`; `flags` are what
-    every compile must have, even one of a project that sets its flags without those it was given."""
+    every compile must have, even one of a project that sets its flags without those it was given.
+    """
     folder = posixpath.dirname(in_root(edge.outputs[0]) or BUILD)
     command = relocatable_rpaths(_kept(edge.command), folder, origin)
     rsp_content = relocatable_rpaths(edge.rspfile_content, folder, origin)

@@ -23,6 +23,7 @@ from pants_triton.native.slots import (
     read_bounds,
 )
 
+
 # --- how many ----------------------------------------------------------------------------------
 
 
