@@ -449,7 +449,7 @@ async def configure_project(
             f"{address}: there is no {lists} among its `{CMakeProjectSourcesField.alias}`: declare "
             "the project in the folder of its root `CMakeLists.txt`."
         )
-    cache = dict(target[CMakeCacheField].value or {})
+    cache: dict[str, str] = dict(target[CMakeCacheField].value or {})
     build_type = target[CMakeBuildTypeField].value
     if build_type and _BUILD_TYPE in cache:
         raise NativeError(

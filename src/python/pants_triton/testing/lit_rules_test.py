@@ -135,7 +135,15 @@ async def project_tools(_: ProjectToolsRequest) -> ProjectTools:
     )
     trees = {"3rdparty/llvm/llvm": llvm, "3rdparty/json/json": EMPTY_DIGEST}
     toolchain = Toolchain("3rdparty/llvm/llvm", "bin", is_sysroot=False, libraries=".libraries")
-    return ProjectTools(FrozenDict(trees), toolchain, "3rdparty/cmake/cmake", ("address",))
+    return ProjectTools(
+        FrozenDict(trees),
+        toolchain,
+        host=None,
+        linker="lld",
+        libraries=(("3rdparty/llvm/llvm", ".libraries"),),
+        cmake="3rdparty/cmake/cmake",
+        sanitizers=("address",),
+    )
 
 
 @rule
