@@ -7,7 +7,11 @@ from pants_triton.artifact import rules as artifact_rules
 from pants_triton.artifact import run_rules as artifact_run_rules
 from pants_triton.artifact import use_rules as artifact_use_rules
 from pants_triton.artifact.target_types import ARTIFACT_TARGET_TYPES
+from pants_triton.ci import lane_rules as ci_lane_rules
+from pants_triton.ci import matrix_rules as ci_matrix_rules
 from pants_triton.ci import report_rules as ci_report_rules
+from pants_triton.ci import workflow_rules as ci_workflow_rules
+from pants_triton.ci.target_types import LaneTarget
 from pants_triton.hardware import rules as hardware_rules
 from pants_triton.kernel_cache import rules as kernel_cache_rules
 from pants_triton.native import editor_rules as native_editor_rules
@@ -37,6 +41,7 @@ def target_types():
         *LIT_TARGET_TYPES,
         *NATIVE_TARGET_TYPES,
         GTestTestsTarget,
+        LaneTarget,
         TritonPackageTarget,
         TritonTestTarget,
         TritonTestsGeneratorTarget,
@@ -51,7 +56,10 @@ def rules():
         *artifact_lint_rules.rules(),
         *artifact_run_rules.rules(),
         *artifact_use_rules.rules(),
+        *ci_lane_rules.rules(),
+        *ci_matrix_rules.rules(),
         *ci_report_rules.rules(),
+        *ci_workflow_rules.rules(),
         *hardware_rules.rules(),
         *kernel_cache_rules.rules(),
         *native_rules.rules(),
