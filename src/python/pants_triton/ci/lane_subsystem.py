@@ -61,6 +61,7 @@ class CiSubsystem(Subsystem):
     )
     affects_all = StrListOption(
         default=[
+            ".github/workflows/*",
             "BUILD",
             "BUILD.*",
             "**/BUILD",

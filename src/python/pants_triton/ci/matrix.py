@@ -57,35 +57,15 @@ class Affected:
     said: tuple[str, ...]
 
 
-def parse_name_status(output: str) -> list[ChangedFile]:
-    """The files that `git diff --name-status -z --no-renames` names."""
-    words = output.split("\0")
-    return [
-        ChangedFile(path, deleted=status.startswith("D"))
-        for status, path in zip(words[::2], words[1::2])
-    ]
-
-
-def parse_names(output: str) -> list[ChangedFile]:
-    """The files that `git ls-files -z` names: they are there."""
-    return [ChangedFile(path, deleted=False) for path in output.split("\0") if path]
-
-
 def why_all(owned: OwnedFile) -> str | None:
     """Why this file's change affects all lanes; None if it affects what depends on its owners."""
-    path, deleted = owned.file.path, owned.file.deleted
-    gone = " was deleted or renamed and" if deleted else ""
+    path = owned.file.path
     if owned.affects_all:
-        return f"{path}{' was deleted or renamed, and' if deleted else ''} decides how everything is built"
-    if not owned.owners and deleted:
-        return f"{path}{gone} no target's sources name it"
+        return f"{path} decides how everything is built"
+    if owned.file.deleted and not (owned.owners and owned.dependents_are_known):
+        return f"{path} was deleted or renamed, and what depended on it can't be known any more"
     if not owned.owners:
-        return (
-            f"{path} is owned by no target, which could say what depends on it, as `files` does for "
-            "what nothing depends on"
-        )
-    if not owned.dependents_are_known:
-        return f"{path}{gone} what depended on it can't be known any more"
+        return f"{path} is owned by no target, which would say what depends on it"
     return None
 
 

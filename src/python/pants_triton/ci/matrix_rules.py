@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from pants.backend.project_info.dependents import Dependents, DependentsRequest
 from pants.backend.python.subsystems.setup import PythonSetup
 from pants.base.build_environment import get_buildroot
 from pants.core.target_types import FilesGeneratorTarget
-from pants.core.util_rules.system_binaries import GitBinaryException
+from pants.core.util_rules.system_binaries import GitBinary, GitBinaryException, MaybeGitBinary
 from pants.engine.addresses import Addresses
 from pants.engine.console import Console
 from pants.engine.env_vars import EnvironmentVars, EnvironmentVarsRequest
@@ -23,7 +22,6 @@ from pants.option.option_types import BoolOption
 from pants.source.filespec import FilespecMatcher
 from pants.util.strutil import help_text, softwrap
 from pants.vcs.changed import ChangedOptions
-from pants.vcs.git import GitWorktree, GitWorktreeRequest, MaybeGitWorktree
 
 from pants_triton.ci.lane_rules import AllLanes
 from pants_triton.ci.lane_subsystem import CiSubsystem
@@ -33,8 +31,6 @@ from pants_triton.ci.matrix import (
     OwnedFile,
     affected_lanes,
     matrix_json,
-    parse_name_status,
-    parse_names,
 )
 
 
@@ -71,37 +67,28 @@ class CiMatrix(Goal):
     environment_behavior = Goal.EnvironmentBehavior.LOCAL_ONLY
 
 
-class ChangesError(Exception):
-    """What changed can't be found out."""
+def _changed_files(changed: ChangedOptions, binary: GitBinary) -> list[ChangedFile]:
+    """As `ChangedOptions.changed_files`, which hides the old names of renamed files, and takes names
+    with a space apart."""
 
-
-@dataclass(frozen=True)
-class _Git:
-    worktree: GitWorktree
-
-    def run(self, *args: str) -> str:
+    def names(*args: str) -> tuple[str, ...]:
         # In the build root, which may be a folder of the repository: paths are relative to it.
-        return self.worktree._git_binary._invoke_unsandboxed(["-C", get_buildroot(), *args])
+        output = binary._invoke_unsandboxed(["-C", get_buildroot(), *args])
+        return tuple(path for path in output.split("\0") if path)
 
-
-def _changed_files(changed: ChangedOptions, git: _Git) -> list[ChangedFile]:
-    """As `ChangedOptions.changed_files`, which can't tell what was deleted, hides the old names of
-    renamed files, and takes names with a space apart."""
-    shown = ("--name-status", "-z", "--no-renames", "--relative")
+    shown = ("--name-only", "-z", "--no-renames", "--relative")
     if changed.diffspec:
-        found = parse_name_status(
-            git.run("diff-tree", "--no-commit-id", "-r", *shown, changed.diffspec)
-        )
+        found = names("diff-tree", "--no-commit-id", "-r", *shown, changed.diffspec)
     else:
-        found = [
-            *parse_name_status(git.run("diff", *shown, f"{changed.since}...HEAD")),
-            *parse_name_status(git.run("diff", *shown, "HEAD")),
-            *parse_names(git.run("ls-files", "--other", "--exclude-standard", "-z")),
-        ]
+        found = (
+            *names("diff", *shown, f"{changed.since}...HEAD"),
+            *names("diff", *shown, "HEAD"),
+            *names("ls-files", "--other", "--exclude-standard", "-z"),
+        )
     # What the working tree has is what counts: it may have a file again that a commit deleted.
     return [
         ChangedFile(path, deleted=not os.path.lexists(os.path.join(get_buildroot(), path)))
-        for path in sorted({file.path for file in found})
+        for path in sorted(set(found))
     ]
 
 
@@ -130,12 +117,12 @@ async def ci_matrix(
             tuple(lanes), ("All lanes are affected: no commit to compare with was given.",)
         )
     else:
-        maybe_git = await Get(MaybeGitWorktree, GitWorktreeRequest())
-        if maybe_git.git_worktree is None:
-            console.print_stderr(f"{get_buildroot()} is no git repository: `ci-matrix` needs one.")
+        maybe_git = await Get(MaybeGitBinary)
+        if maybe_git.git_binary is None:
+            console.print_stderr("git was not found, which says what was changed: install it.")
             return CiMatrix(exit_code=1)
         try:
-            files = _changed_files(changed, _Git(maybe_git.git_worktree))
+            files = _changed_files(changed, maybe_git.git_binary)
         except GitBinaryException as e:
             console.print_stderr(f"git can't say what was changed: {str(e).strip()}")
             return CiMatrix(exit_code=1)
