@@ -178,9 +178,7 @@ def parse_triggers(field: str, value: object) -> tuple[Trigger, ...]:
             f"`{field}` has the event {unknown[0]!r}. The events are: "
             f"{', '.join(f'`{event}`' for event in EVENTS)}."
         )
-    return tuple(
-        _parse_trigger(field, event, value[event]) for event in EVENTS if event in value
-    )
+    return tuple(_parse_trigger(field, event, value[event]) for event in EVENTS if event in value)
 
 
 def _parse_trigger(field: str, event: str, value: object) -> Trigger:
@@ -255,7 +253,9 @@ def check_lane(lane: Lane) -> None:
                 "commas between them, any of which will do, and `-` before them all for none of them."
             )
     if not (lane.runner.labels or lane.runner.group):
-        raise LaneError('`runs_on` is empty: name the labels of a runner, such as `["ubuntu-latest"]`.')
+        raise LaneError(
+            '`runs_on` is empty: name the labels of a runner, such as `["ubuntu-latest"]`.'
+        )
     if lane.container_options and not lane.container_image:
         raise LaneError(
             "`container_options` are given without a `container_image`: name the image, or leave "

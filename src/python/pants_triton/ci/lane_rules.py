@@ -34,9 +34,7 @@ def all_lanes(all_targets: AllTargets, union_membership: UnionMembership) -> All
         return any(field_set.is_applicable(target) for field_set in field_sets)
 
     # All targets: what the command line selects has no say in which lanes there are.
-    lanes = [
-        lane_of(target) for target in all_targets if target.has_field(LaneTagExpressionField)
-    ]
+    lanes = [lane_of(target) for target in all_targets if target.has_field(LaneTagExpressionField)]
     check_lanes(lanes)
     tests = {
         target.address.spec: target.get(Tags).value or ()
@@ -47,9 +45,7 @@ def all_lanes(all_targets: AllTargets, union_membership: UnionMembership) -> All
         LaneTests(
             lane,
             frozenset(
-                address
-                for address, tags in tests.items()
-                if lane.runs_tests and lane.selects(tags)
+                address for address, tags in tests.items() if lane.runs_tests and lane.selects(tags)
             ),
         )
         for lane in sorted(lanes, key=lambda lane: lane.address)

@@ -76,7 +76,7 @@ def test_selects_what_pants_does(expression: tuple[str, ...], tags: tuple[str, .
         return lambda target: tag in target
 
     by_pants = and_filters(create_filters(expression, has_tag))
-    assert selects(expression, tags) == by_pants(tags)  # type: ignore[arg-type]
+    assert selects(expression, tags) == by_pants(tags)
 
 
 @pytest.mark.parametrize(
@@ -189,5 +189,7 @@ def test_no_lane(change: dict[str, Any], message: str) -> None:
 
 def test_names_are_unique() -> None:
     other = replace(LANE, address="b:cuda-a100")
-    with pytest.raises(LaneError, match="^ci:cuda-a100: b:cuda-a100 is a lane of the name `cuda-a100`"):
+    with pytest.raises(
+        LaneError, match="^ci:cuda-a100: b:cuda-a100 is a lane of the name `cuda-a100`"
+    ):
         check_lanes([LANE, other])

@@ -89,7 +89,9 @@ def affected_lanes(
     for each in lanes:
         count = len(each.tests & frozenset(affected))
         if each.lane.runs_tests:
-            said.append(f"{each.lane.name}: {count} of {len(each.tests)} test targets are affected.")
+            said.append(
+                f"{each.lane.name}: {count} of {len(each.tests)} test targets are affected."
+            )
         else:
             said.append(f"{each.lane.name}: runs on any change.")
         if count or not each.lane.runs_tests:

@@ -103,7 +103,9 @@ async def ci_matrix(
 ) -> CiMatrix:
     changed = ChangedOptions.from_options(parsed_options.options.for_scope("changed"))
     if not all_lanes.lanes:
-        console.print_stderr("There is no lane: declare `ci_lane` targets, see `./pants help ci_lane`.")
+        console.print_stderr(
+            "There is no lane: declare `ci_lane` targets, see `./pants help ci_lane`."
+        )
         return CiMatrix(exit_code=1)
     if parsed_options.options.specs:
         console.print_stderr(
@@ -163,9 +165,7 @@ async def ci_matrix(
         dependents = await Get(
             Dependents, DependentsRequest(roots, transitive=True, include_roots=True)
         )
-        affected = affected_lanes(
-            all_lanes.lanes, owned, {address.spec for address in dependents}
-        )
+        affected = affected_lanes(all_lanes.lanes, owned, {address.spec for address in dependents})
     for line in affected.said:
         console.print_stderr(line)
     matrix = matrix_json(affected.lanes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Mapping
 
 import pytest
 from pants.backend.python import register as python_backend
@@ -83,7 +84,11 @@ def git(rule_runner: RuleRunner, *args: str) -> None:
 def shared_rule_runner() -> RuleRunner:
     rule_runner = RuleRunner(
         rules=[*core.rules(), *python_backend.rules(), *register.rules()],
-        target_types=[*core.target_types(), *python_backend.target_types(), *register.target_types()],
+        target_types=[
+            *core.target_types(),
+            *python_backend.target_types(),
+            *register.target_types(),
+        ],
         objects={"parametrize": Parametrize},
         bootstrap_args=["--pants-ignore=['!/.github/']"],
     )
@@ -104,7 +109,7 @@ def rule_runner(shared_rule_runner: RuleRunner) -> RuleRunner:
     return shared_rule_runner
 
 
-def ci_matrix(rule_runner: RuleRunner, *args: str, env: dict[str, str] = {}) -> GoalRuleResult:
+def ci_matrix(rule_runner: RuleRunner, *args: str, env: Mapping[str, str] = {}) -> GoalRuleResult:
     return rule_runner.run_goal_rule(
         CiMatrix,
         args=args,
@@ -116,7 +121,7 @@ def ci_matrix(rule_runner: RuleRunner, *args: str, env: dict[str, str] = {}) -> 
             "--python-infer-use-rust-parser",
             "--source-root-patterns=['/']",
         ],
-        env=env,
+        env=dict(env),
         env_inherit={"PATH", "HOME", "PYENV_ROOT"},
     )
 
@@ -226,9 +231,7 @@ GONE = "was deleted or renamed, and what depended on it can't be known any more.
         ),
     ],
 )
-def test_a_deleted_file(
-    rule_runner: RuleRunner, path: str, affected: list[str], said: str
-) -> None:
+def test_a_deleted_file(rule_runner: RuleRunner, path: str, affected: list[str], said: str) -> None:
     git(rule_runner, "rm", "--quiet", path)
     git(rule_runner, "commit", "--quiet", "--message=change")
     result = ci_matrix(rule_runner, "--changed-since=base")
@@ -328,7 +331,10 @@ def test_for_jobs_on_github(rule_runner: RuleRunner, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "args, message",
     [
-        (["kernels::"], "`ci-matrix` takes no targets, but got `kernels::`: say what was changed by"),
+        (
+            ["kernels::"],
+            "`ci-matrix` takes no targets, but got `kernels::`: say what was changed by",
+        ),
         (["--changed-since=nobody"], "git can't say what was changed: fatal: "),
     ],
 )

@@ -24,9 +24,10 @@ def lane(rule_runner: RuleRunner, fields: str) -> Lane:
 
 
 def test_what_is_declared(rule_runner: RuleRunner) -> None:
-    assert lane(
-        rule_runner,
-        """
+    assert (
+        lane(
+            rule_runner,
+            """
         title="ROCm on MI300X",
         workflow="integration-tests",
         goals=["test", "lint"],
@@ -43,24 +44,26 @@ def test_what_is_declared(rule_runner: RuleRunner) -> None:
         submodules=True,
         pythons=["3.9"],
         """,
-    ) == Lane(
-        name="rocm",
-        title="ROCm on MI300X",
-        workflow="integration-tests",
-        address="ci:rocm",
-        goals=("lint", "test"),
-        tag_expression=("rocm", "-slow"),
-        runner=Runner(("gfx942",), "amd"),
-        fork_runner=Runner(("ubuntu-latest",)),
-        container_image="rocm/pytorch:latest",
-        container_options=("--device=/dev/kfd",),
-        env=(("PANTS_LEVEL", "debug"),),
-        timeout_minutes=45,
-        allowed_to_fail=True,
-        triggers=(Trigger("merge_queue"), Trigger("push", branches=("main",))),
-        cache_write=("merge_queue",),
-        submodules=True,
-        pythons=("3.9",),
+        )
+        == Lane(
+            name="rocm",
+            title="ROCm on MI300X",
+            workflow="integration-tests",
+            address="ci:rocm",
+            goals=("lint", "test"),
+            tag_expression=("rocm", "-slow"),
+            runner=Runner(("gfx942",), "amd"),
+            fork_runner=Runner(("ubuntu-latest",)),
+            container_image="rocm/pytorch:latest",
+            container_options=("--device=/dev/kfd",),
+            env=(("PANTS_LEVEL", "debug"),),
+            timeout_minutes=45,
+            allowed_to_fail=True,
+            triggers=(Trigger("merge_queue"), Trigger("push", branches=("main",))),
+            cache_write=("merge_queue",),
+            submodules=True,
+            pythons=("3.9",),
+        )
     )
 
 

@@ -245,9 +245,7 @@ def _job(lane: Lane, events: set[str], settings: WorkflowSettings) -> dict[str, 
         job["if"] = "${{ " + " && ".join(conditions) + " }}"
     moves = in_forks and forked != lane.runner
     if moves:
-        job["runs-on"] = _expression(
-            f"{upstream} && {_json(lane.runner)} || {_json(forked)}"
-        )
+        job["runs-on"] = _expression(f"{upstream} && {_json(lane.runner)} || {_json(forked)}")
     else:
         job["runs-on"] = _runs_on(lane.runner)
     job["timeout-minutes"] = lane.timeout_minutes

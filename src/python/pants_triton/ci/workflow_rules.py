@@ -123,7 +123,9 @@ async def generate_workflows(
     if problems:
         return GenerateWorkflows(exit_code=1)
     if not workflows.wanted and not workflows.found:
-        console.print_stderr("There is no lane: declare `ci_lane` targets, see `./pants help ci_lane`.")
+        console.print_stderr(
+            "There is no lane: declare `ci_lane` targets, see `./pants help ci_lane`."
+        )
         return GenerateWorkflows(exit_code=1)
     changed = {
         path: text for path, text in workflows.wanted.items() if workflows.found.get(path) != text

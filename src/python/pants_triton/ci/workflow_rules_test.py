@@ -143,7 +143,9 @@ def test_two_lanes_of_one_name(rule_runner: RuleRunner) -> None:
 
 
 def test_an_action_without_a_commit(rule_runner: RuleRunner) -> None:
-    with pytest.raises(ExecutionError, match=r"The option `\[ci\].actions` has 'v4' for `actions/c"):
+    with pytest.raises(
+        ExecutionError, match=r"The option `\[ci\].actions` has 'v4' for `actions/c"
+    ):
         rule_runner.run_goal_rule(
             GenerateWorkflows,
             global_args=["--ci-actions=+{'actions/checkout': 'v4'}"],

@@ -15,9 +15,7 @@ SCHEMAS = ("vendor.github-workflows", "custom.github-workflows-require-timeout")
 
 def check(path: Path, schema: str) -> int:
     """The exit code of `check-jsonschema`."""
-    return check_jsonschema.main(
-        [f"--builtin-schema={schema}", str(path)], standalone_mode=False
-    )
+    return check_jsonschema.main([f"--builtin-schema={schema}", str(path)], standalone_mode=False)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)

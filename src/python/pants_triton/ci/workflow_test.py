@@ -322,7 +322,9 @@ def test_the_head_of_a_workflow() -> None:
     assert head == HEAD
 
 
-@pytest.mark.parametrize("name", ["formatting", "affected-lanes", "cuda-a100", "rocm-mi300x", "macos"])
+@pytest.mark.parametrize(
+    "name", ["formatting", "affected-lanes", "cuda-a100", "rocm-mi300x", "macos"]
+)
 def test_a_job(name: str) -> None:
     assert job(rendered(*LANES), name) == JOBS[name]
 
@@ -338,7 +340,10 @@ def test_a_workflow_without_tests_needs_no_preparation() -> None:
 
 def test_whatever_else_is_a_fork() -> None:
     text = job(rendered(CUDA, settings=replace(SETTINGS, repository="")), "cuda-a100")
-    assert "runs-on: ${{ !github.event.repository.fork && 'a100-runner-set' || 'ubuntu-latest' }}" in text
+    assert (
+        "runs-on: ${{ !github.event.repository.fork && 'a100-runner-set' || 'ubuntu-latest' }}"
+        in text
+    )
 
 
 def test_one_file_a_workflow() -> None:
@@ -368,10 +373,14 @@ def test_every_step_is_one_command_or_a_pinned_action() -> None:
 
 def test_a_token_is_only_where_the_cache_is_written() -> None:
     text = rendered(*LANES)
-    assert "secrets." not in job(text, "formatting") + job(text, "macos") + job(text, "affected-lanes")
+    assert "secrets." not in job(text, "formatting") + job(text, "macos") + job(
+        text, "affected-lanes"
+    )
     for line in text.splitlines():
         if "secrets." in line:
-            assert line.strip().startswith(("${{ github.event_name == 'push' && ", "${{ (github.event_"))
+            assert line.strip().startswith(
+                ("${{ github.event_name == 'push' && ", "${{ (github.event_")
+            )
 
 
 def test_lanes_of_a_workflow_agree_on_branches() -> None:
@@ -396,7 +405,9 @@ def test_actions_are_pinned_by_commit() -> None:
     pins = {name: f"{'0' * 40} v1.2.3" for name in ACTIONS}
     assert parse_actions("[ci].actions", pins)[0] == Action("actions/checkout", "0" * 40, "v1.2.3")
     for wrong in ("v4", "main", "0" * 39, "G" * 40):
-        with pytest.raises(LaneError, match=r"\[ci\].actions has .* for `actions/checkout`: write the id"):
+        with pytest.raises(
+            LaneError, match=r"\[ci\].actions has .* for `actions/checkout`: write the id"
+        ):
             parse_actions("[ci].actions", {**pins, "actions/checkout": wrong})
     del pins["actions/checkout"]
     with pytest.raises(LaneError, match=r"\[ci\].actions lacks `actions/checkout`"):

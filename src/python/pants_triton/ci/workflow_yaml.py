@@ -47,9 +47,7 @@ def write_yaml(header: str, workflow: Mapping[str, object], comments: Mapping[st
     :param comments: scalar -> comment to be put behind it wherever a line ends in it.
     """
     head = "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines())
-    sections = [
-        _dump({key: value}) for key, value in workflow.items() if key != "jobs"
-    ]
+    sections = [_dump({key: value}) for key, value in workflow.items() if key != "jobs"]
     jobs = workflow["jobs"]
     assert isinstance(jobs, Mapping)
     written_jobs = "\n".join(textwrap.indent(_dump({job: jobs[job]}), "  ") for job in jobs)
