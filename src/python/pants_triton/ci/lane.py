@@ -182,7 +182,7 @@ def parse_triggers(field: str, value: object) -> tuple[Trigger, ...]:
 
 
 def _parse_trigger(field: str, event: str, value: object) -> Trigger:
-    filters = {"branches": (), "branches_ignore": ()}
+    filters: dict[str, tuple[str, ...]] = {"branches": (), "branches_ignore": ()}
     keys = sorted(filters) if event != DISPATCH else []
     if not isinstance(value, Mapping) or not set(value) <= set(keys):
         allowed = " or ".join(f"`{key}`" for key in keys)

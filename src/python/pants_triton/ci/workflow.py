@@ -207,7 +207,7 @@ def _github_trigger(trigger: Trigger) -> dict[str, object] | None:
 def _preparation(settings: WorkflowSettings) -> dict[str, object]:
     return {
         "name": "Which lanes are affected",
-        "runs-on": _runs_on(settings.preparation_runner),
+        "runs-on": runner_json(settings.preparation_runner),
         "timeout-minutes": 30,
         "permissions": {"contents": "read"},
         "outputs": {"matrix": "${{ steps.matrix.outputs.matrix }}"},
@@ -247,7 +247,7 @@ def _job(lane: Lane, events: set[str], settings: WorkflowSettings) -> dict[str, 
     if moves:
         job["runs-on"] = _expression(f"{upstream} && {_json(lane.runner)} || {_json(forked)}")
     else:
-        job["runs-on"] = _runs_on(lane.runner)
+        job["runs-on"] = runner_json(lane.runner)
     job["timeout-minutes"] = lane.timeout_minutes
     if lane.allowed_to_fail:
         job["continue-on-error"] = True
@@ -267,8 +267,9 @@ def _job(lane: Lane, events: set[str], settings: WorkflowSettings) -> dict[str, 
         env["PANTS_HARDWARE_MISSING"] = _expression(f"{upstream} && 'error' || 'skip'")
     if env:
         job["env"] = env
+    submodules: dict[str, object] = {"submodules": True} if lane.submodules else {}
     steps = [
-        _checkout(settings, {"submodules": True} if lane.submodules else {}),
+        _checkout(settings, submodules),
         *_python_steps(settings, lane.pythons),
         _work(lane),
     ]
@@ -315,11 +316,8 @@ def _work(lane: Lane) -> dict[str, object]:
 
 
 def _checkout(settings: WorkflowSettings, options: Mapping[str, object]) -> dict[str, object]:
-    return {
-        "name": "Check out",
-        "uses": settings.uses(CHECKOUT),
-        "with": {**options, "persist-credentials": False},
-    }
+    hardened: dict[str, object] = {**options, "persist-credentials": False}
+    return {"name": "Check out", "uses": settings.uses(CHECKOUT), "with": hardened}
 
 
 def _python_steps(settings: WorkflowSettings, versions: tuple[str, ...]) -> list[dict[str, object]]:
@@ -345,11 +343,7 @@ def runner_json(runner: Runner) -> object:
     labels: object = list(runner.labels) if len(runner.labels) != 1 else runner.labels[0]
     if not runner.group:
         return labels
-    return {"group": runner.group, **({"labels": labels} if runner.labels else {})}
-
-
-def _runs_on(runner: Runner) -> object:
-    return runner_json(runner)
+    return {"group": runner.group, "labels": labels} if labels else {"group": runner.group}
 
 
 def _json(runner: Runner) -> str:
