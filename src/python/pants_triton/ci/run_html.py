@@ -15,7 +15,7 @@ from typing import Any, Mapping
 
 import chevron
 
-from pants_triton.ci.lanes import assign_lanes
+from pants_triton.ci.rows import assign_rows
 from pants_triton.ci.run_record import Outcome, RunRecord, Source
 from pants_triton.ci.run_text import (
     SOURCE_NAMES,
@@ -129,8 +129,8 @@ def _data(record: RunRecord) -> dict[str, Any]:
     rows = []
     for source_group in ((Source.EXECUTED,), (Source.LOCAL_HIT, Source.REMOTE_HIT)):
         group = [p for p in record.processes if p.source in source_group]
-        lanes = assign_lanes([(p.start_s, p.start_s + p.duration_s) for p in group])
-        for p, lane in zip(group, lanes):
+        spans = [(p.start_s, p.start_s + p.duration_s) for p in group]
+        for p, row in zip(group, assign_rows(spans)):
             rows.append(
                 [
                     p.output or p.description,
@@ -142,7 +142,7 @@ def _data(record: RunRecord) -> dict[str, Any]:
                     round(p.duration_s, 3),
                     round(p.waited_s, 2),
                     round(p.saved_s, 2),
-                    lane,
+                    row,
                 ]
             )
     outcomes = list(Outcome)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from typing import Any, Sequence
 
-from pants_triton.ci.lanes import assign_lanes
+from pants_triton.ci.rows import assign_rows
 from pants_triton.ci.run_record import RunRecord, Source
 from pants_triton.ci.run_text import SOURCE_NAMES
 
-# What the format calls a process is a group of lanes, and a thread a lane.
+# What the format calls a process is a group of rows, and a thread a row.
 _EXECUTED, _CACHED, _TESTS = 1, 2, 3
 
 
@@ -26,9 +26,9 @@ def render_trace(record: RunRecord) -> str:
         (_EXECUTED, "Executed processes", executed),
         (_CACHED, "Results from caches", cached),
     ):
-        lanes = assign_lanes([(p.start_s, p.start_s + p.duration_s) for p in processes])
-        events += _names(group, name, lanes)
-        for process, lane in zip(processes, lanes):
+        rows = assign_rows([(p.start_s, p.start_s + p.duration_s) for p in processes])
+        events += _names(group, name, rows)
+        for process, row in zip(processes, rows):
             args = {
                 "for": process.address,
                 "output": process.output,
@@ -39,14 +39,14 @@ def render_trace(record: RunRecord) -> str:
             }
             events.append(
                 _event(
-                    *(process.description or process.kind, process.kind, group, lane),
+                    *(process.description or process.kind, process.kind, group, row),
                     *(process.start_s, process.duration_s, args),
                 )
             )
     tests = sorted(record.tests, key=lambda test: test.start_s)
-    lanes = assign_lanes([(t.start_s, t.start_s + t.duration_s) for t in tests])
-    events += _names(_TESTS, "Tests, from when they are prepared", lanes)
-    for test, lane in zip(tests, lanes):
+    rows = assign_rows([(t.start_s, t.start_s + t.duration_s) for t in tests])
+    events += _names(_TESTS, "Tests, from when they are prepared", rows)
+    for test, row in zip(tests, rows):
         args = {
             "outcome": test.outcome.value,
             "from": SOURCE_NAMES[test.source] if test.source else "",
@@ -54,7 +54,7 @@ def render_trace(record: RunRecord) -> str:
         }
         events.append(
             _event(
-                *(test.name, test.outcome.value, _TESTS, lane, test.start_s, test.duration_s, args)
+                *(test.name, test.outcome.value, _TESTS, row, test.start_s, test.duration_s, args)
             )
         )
     lines = ",\n".join(json.dumps(event) for event in events)
@@ -62,14 +62,14 @@ def render_trace(record: RunRecord) -> str:
     return f'{{"displayTimeUnit": "ms", "otherData": {other}, "traceEvents": [\n{lines}\n]}}\n'
 
 
-def _names(group: int, name: str, lanes: Sequence[int]) -> list[dict[str, Any]]:
-    if not lanes:
+def _names(group: int, name: str, rows: Sequence[int]) -> list[dict[str, Any]]:
+    if not rows:
         return []
     named = [("process_name", 0, name)]
-    named += [("thread_name", lane, f"lane {lane + 1}") for lane in range(max(lanes) + 1)]
+    named += [("thread_name", row, f"row {row + 1}") for row in range(max(rows) + 1)]
     return [
-        {"ph": "M", "name": kind, "pid": group, "tid": lane, "ts": 0, "args": {"name": text}}
-        for kind, lane, text in named
+        {"ph": "M", "name": kind, "pid": group, "tid": row, "ts": 0, "args": {"name": text}}
+        for kind, row, text in named
     ]
 
 
@@ -77,7 +77,7 @@ def _event(
     name: str,
     category: str,
     group: int,
-    lane: int,
+    row: int,
     start_s: float,
     duration_s: float,
     args: dict[str, Any],
@@ -89,7 +89,7 @@ def _event(
         "name": name,
         "cat": category,
         "pid": group,
-        "tid": lane,
+        "tid": row,
         "ts": start,
         "dur": end - start,
         "args": args,

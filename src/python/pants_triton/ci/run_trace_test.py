@@ -37,16 +37,16 @@ def test_trace() -> None:
     assert spans[0]["args"]["exit_code"] == 3 and spans[2]["args"]["saved_s"] == 8
 
 
-def test_spans_of_a_lane_do_not_overlap() -> None:
+def test_spans_of_a_row_do_not_overlap() -> None:
     goal = example.goal()
     processes = [
         example.process(goal, str(i), at=1 + i * 0.0137, took=0.0299 + i % 3) for i in range(100)
     ]
     events = json.loads(render_trace(example.record(*processes, goal)))["traceEvents"]
-    lanes = defaultdict(list)
+    rows = defaultdict(list)
     for event in events:
         if event["ph"] == "X":
-            lanes[event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
-    for spans in lanes.values():
+            rows[event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
+    for spans in rows.values():
         spans.sort()
         assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:]))
