@@ -1,0 +1,608 @@
+"""Read a workflow of GitHub Actions: its jobs, their matrix, and what each step runs.
+
+Everything that the file alone decides is decided: matrix combinations, `if:`, `env:`, outputs that a
+step of shell writes, variables that one leaves to the next in `$GITHUB_ENV`. What only a run knows
+stays as text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Iterable, Mapping, Sequence
+
+import yaml
+
+from pants_triton.ci.shell_lines import (
+    GITHUB_ENV,
+    GITHUB_OUTPUT,
+    PLACEHOLDER,
+    Command,
+    ShellError,
+    Word,
+    join_words,
+    path_from,
+    run_script,
+)
+from pants_triton.ci.unknown import Unknown
+from pants_triton.ci.workflow_expressions import (
+    ExpressionError,
+    evaluate_condition,
+    interpolate,
+    interpolate_value,
+    member,
+    shown,
+)
+
+
+class WorkflowError(ValueError):
+    """The file is no workflow, or one that can't be read. The message names the file."""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Where a job runs.
+
+    :param labels: of `runs-on`, group included; what is unknown stands as its expression.
+    :param image: the container's, empty without one.
+    :param options: the container's.
+    :param hints: other texts of the job that may say which hardware it is for: its id and the
+        expressions of its matrix.
+    """
+
+    labels: tuple[str, ...]
+    image: str = ""
+    options: str = ""
+    hints: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "/".join(self.labels) or "a runner that is not named"
+
+
+@dataclass(frozen=True)
+class StepRun:
+    """One step in one combination of its job's matrix.
+
+    :param conditions: those of the job and the step that can't be decided.
+    :param commands: what its `run:` runs; lines are those of the file.
+    :param error: why its `run:` isn't understood, empty if it is.
+    """
+
+    runner: Runner
+    conditions: tuple[str, ...]
+    commands: tuple[Command, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a job.
+
+    :param job: the job's id.
+    :param name: the step's own, else what it uses or the first line it runs.
+    :param line: in the file, from 1.
+    :param uses: the action, such as `actions/cache@v4`; empty for a step of shell.
+    :param runs: in which combinations it runs: none, where its condition never holds.
+    :param may_fail: `continue-on-error`.
+    """
+
+    job: str
+    name: str
+    line: int
+    uses: str
+    runs: tuple[StepRun, ...]
+    may_fail: bool = False
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A workflow file.
+
+    :param taken: what was taken for given though no run has said it, for people.
+    """
+
+    path: str
+    name: str
+    steps: tuple[Step, ...]
+    taken: tuple[str, ...] = ()
+
+
+# GitHub's own limit for one matrix.
+_MOST_COMBINATIONS = 256
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.2's core schema, as GitHub reads it: `on`, `yes` and `1:30` are texts."""
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
+    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("merge", r"<<", "<"),
+):
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first)
+    )
+
+
+def _construct_int(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    text = node.value
+    return int(text, 8 if text.startswith("0o") else 16 if text.startswith("0x") else 10)
+
+
+# PyYAML's own takes `010` for eight.
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+
+
+def parse_workflow(text: str, path: str, *, context: Mapping[str, str] | None = None) -> Workflow:
+    """Read a workflow.
+
+    :param path: of the file, for messages.
+    :param context: what is to be taken for given, such as `{"github.repository": "me/triton"}`; any
+        path of GitHub's contexts.
+    :raises WorkflowError: it isn't one.
+    """
+    try:
+        document = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+        root = yaml.compose(text, _Loader)
+    except yaml.YAMLError as e:
+        mark = getattr(e, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        problem = getattr(e, "problem", None) or "it can't be read"
+        raise WorkflowError(f"{path} is not YAML{where}: {problem}.") from None
+    except (RecursionError, ValueError):
+        raise WorkflowError(f"{path} is not YAML that can be read.") from None
+    if not isinstance(document, dict) or ("jobs" not in document and "on" not in document):
+        raise WorkflowError(
+            f"{path} is not a workflow of GitHub Actions: it has neither `on` nor `jobs`."
+        )
+    jobs = document.get("jobs")
+    if not isinstance(jobs, dict) or not jobs:
+        raise WorkflowError(f"{path} has no jobs, so there is nothing to compare with.")
+    given = dict(context or {})
+    taken = []
+    if "github.repository" not in given:
+        repositories = set(_REPOSITORY.findall(text))
+        if len(repositories) == 1:
+            given["github.repository"] = repositories.pop()
+            taken.append(
+                f"`github.repository` is taken to be {given['github.repository']}, which is all that "
+                f"{path} compares it with."
+            )
+    try:
+        return _Reader(document, path, given, _lines(root)).read(tuple(taken))
+    except ExpressionError as e:
+        raise WorkflowError(f"In {path}, {e}.") from None
+    except RecursionError:
+        raise WorkflowError(f"{path} is nested too deeply.") from None
+
+
+# `github.repository == 'owner/name'`, and the same in shell: `"${{ github.repository }}" == "…"`,
+# often with an x before both.
+_REPOSITORY = re.compile(r"github\.repository\s*(?:\}\})?[\"']?\s*==?\s*x?[\"']?([\w.-]+/[\w.-]+)")
+
+
+# --- where things are in the file ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Place:
+    """:param run: the line of the first line of shell, from 1."""
+
+    step: int
+    run: int
+
+
+def _lines(root: Any) -> dict[tuple[str, int], _Place]:
+    """For each job and index of a step, where they are."""
+    places = {}
+    for job, node in _members(_member(root, "jobs")):
+        steps = _member(node, "steps")
+        if not isinstance(steps, yaml.SequenceNode):
+            continue
+        for index, step in enumerate(steps.value):
+            run = _member(step, "run")
+            line = step.start_mark.line + 1
+            run_line = line
+            if run is not None:
+                run_line = run.start_mark.line + (2 if run.style in ("|", ">") else 1)
+            places[job, index] = _Place(line, run_line)
+    return places
+
+
+def _members(node: Any) -> list[tuple[str, Any]]:
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    return [(str(key.value), value) for key, value in node.value]
+
+
+def _member(node: Any, name: str) -> Any:
+    return dict(_members(node)).get(name)
+
+
+# --- jobs and steps ------------------------------------------------------------------------------
+
+
+@dataclass
+class _Job:
+    """What is known of a job while it is read, in one combination."""
+
+    id: str
+    matrix: Mapping[str, Any]
+    env: dict[str, Any]
+    outputs: dict[str, dict[str, list[Any]]]
+    needs: Mapping[str, Mapping[str, Any]]
+
+
+class _Reader:
+    def __init__(
+        self,
+        document: Mapping[str, Any],
+        path: str,
+        given: Mapping[str, str],
+        places: Mapping[tuple[str, int], _Place],
+    ) -> None:
+        self.document = document
+        self.path = path
+        self.given = given
+        self.places = places
+        self.outputs: dict[str, dict[str, Any]] = {}
+
+    def read(self, taken: tuple[str, ...]) -> Workflow:
+        jobs = {str(name): job for name, job in self.document["jobs"].items()}
+        for name, job in jobs.items():
+            if not isinstance(job, dict):
+                raise WorkflowError(f"In {self.path}, the job `{name}` is not a mapping.")
+        steps: dict[str, list[Step]] = {}
+        for name in _by_needs(jobs):
+            steps[name] = self.job(name, jobs[name])
+        in_order = tuple(step for name in jobs for step in steps[name])
+        title = self.document.get("name")
+        return Workflow(self.path, title if isinstance(title, str) else "", in_order, taken)
+
+    def lookup(self, job: _Job):
+        def find(path: Sequence[Any]) -> Any:
+            dotted = ".".join(map(str, path))
+            for length in range(len(path), 0, -1):
+                prefix = ".".join(map(str, path[:length]))
+                if prefix in self.given:
+                    return member(self.given[prefix], path[length:], dotted)
+            head = str(path[0]).lower()
+            if head == "matrix":
+                return member(job.matrix, path[1:], dotted)
+            if head == "env" and len(path) == 2 and path[1] in job.env:
+                return job.env[path[1]]
+            if head == "needs" and len(path) == 4 and str(path[2]).lower() == "outputs":
+                return job.needs.get(str(path[1]), {}).get(str(path[3]), Unknown(dotted))
+            if head == "steps" and len(path) == 4 and str(path[2]).lower() == "outputs":
+                found = job.outputs.get(str(path[1]), {}).get(str(path[3]))
+                return Unknown(dotted) if not found else _one_of(found, dotted)
+            return Unknown(dotted)
+
+        return find
+
+    def job(self, name: str, job: Mapping[str, Any]) -> list[Step]:
+        needs = {need: self.outputs.get(need, {}) for need in _needs(job)}
+        outside = _Job(name, {}, {}, {}, needs)
+        self.outputs[name] = {}
+        conditions: tuple[str, ...] = ()
+        if "if" in job:
+            decided = evaluate_condition(job["if"], self.lookup(outside))
+            if isinstance(decided, Unknown):
+                conditions = (decided.text,)
+            elif not decided:
+                return [self.never(name, job, "its job's `if` never holds")]
+        if "uses" in job:
+            run = StepRun(Runner(("a called workflow",), hints=(name,)), conditions)
+            line = self.places.get((name, 0), _Place(1, 1)).step
+            return [Step(name, shown(job.get("name") or name), line, str(job["uses"]), (run,))]
+        listed = job.get("steps")
+        if not isinstance(listed, list) or not all(isinstance(s, dict) for s in listed):
+            raise WorkflowError(f"In {self.path}, the job `{name}` has no list of steps.")
+        matrix = (job.get("strategy") or {}) if isinstance(job.get("strategy"), dict) else {}
+        combinations = self.combinations(name, matrix.get("matrix"), self.lookup(outside))
+        runs: list[list[StepRun]] = [[] for _ in listed]
+        outputs: dict[str, list[Any]] = {}
+        for combination in combinations:
+            state = _Job(name, combination, {}, {}, needs)
+            for scope in (self.document.get("env"), job.get("env")):
+                state.env.update(self.environment(scope, state))
+            runner = self.runner(job, state, matrix.get("matrix"))
+            for index, step in enumerate(listed):
+                run = self.step(job, step, index, state, runner, conditions)
+                if run is not None:
+                    runs[index].append(run)
+            for output, expression in (job.get("outputs") or {}).items():
+                value = interpolate_value(expression, self.lookup(state))
+                outputs.setdefault(str(output), []).append(value)
+        self.outputs[name] = {
+            output: _one_of(values, f"needs.{name}.outputs.{output}")
+            for output, values in outputs.items()
+        }
+        return [
+            Step(
+                job=name,
+                name=_title(step),
+                line=self.places.get((name, index), _Place(1, 1)).step,
+                uses=str(step.get("uses") or ""),
+                runs=tuple(runs[index]),
+                may_fail=step.get("continue-on-error") is True
+                or job.get("continue-on-error") is True,
+            )
+            for index, step in enumerate(listed)
+        ]
+
+    def never(self, name: str, job: Mapping[str, Any], why: str) -> Step:
+        line = self.places.get((name, 0), _Place(1, 1)).step
+        return Step(name, f"(the whole job: {why})", line, "", ())
+
+    def combinations(self, job: str, matrix: Any, lookup) -> list[dict[str, Any]]:
+        if matrix is None:
+            return [{}]
+        if isinstance(matrix, str):
+            matrix = interpolate_value(matrix, lookup)
+            if isinstance(matrix, Unknown):
+                return [{}]
+        if not isinstance(matrix, dict):
+            raise WorkflowError(
+                f"In {self.path}, the matrix of the job `{job}` is neither a mapping nor an "
+                "expression that gives one."
+            )
+        axes: dict[str, list[Any]] = {}
+        for axis, values in matrix.items():
+            if axis in ("include", "exclude"):
+                continue
+            value = interpolate_value(values, lookup)
+            if isinstance(value, Unknown):
+                found: list[Any] = []
+                for alternative in value.alternatives:
+                    options = alternative if isinstance(alternative, list) else [alternative]
+                    found += [option for option in options if option not in found]
+                axes[str(axis)] = found or [value]
+            else:
+                axes[str(axis)] = value if isinstance(value, list) else [value]
+        size = 1
+        for values in axes.values():
+            size *= len(values)
+        if size > _MOST_COMBINATIONS:
+            raise WorkflowError(
+                f"In {self.path}, the matrix of the job `{job}` has {size} combinations; GitHub "
+                f"allows {_MOST_COMBINATIONS}."
+            )
+        chosen = itertools.product(*axes.values())
+        base = [dict(zip(axes, choice)) for choice in chosen] if axes else []
+        excluded = _mappings(matrix.get("exclude"), lookup)
+        base = [
+            combination
+            for combination in base
+            if not any(all(combination.get(k) == v for k, v in entry.items()) for entry in excluded)
+        ]
+        extended = [dict(combination) for combination in base]
+        for entry in _mappings(matrix.get("include"), lookup):
+            fitting = [
+                extended[i]
+                for i, combination in enumerate(base)
+                if all(combination[k] == v for k, v in entry.items() if k in combination)
+            ]
+            for combination in fitting:
+                combination.update(entry)
+            if not fitting:
+                extended.append(dict(entry))
+        return extended or [{}]
+
+    def environment(self, scope: Any, state: _Job) -> dict[str, Any]:
+        if not isinstance(scope, dict):
+            return {}
+        return {
+            str(name): _as_text(interpolate_value(value, self.lookup(state)))
+            for name, value in scope.items()
+        }
+
+    def runner(self, job: Mapping[str, Any], state: _Job, matrix: Any) -> Runner:
+        lookup = self.lookup(state)
+        value = interpolate_value(job.get("runs-on"), lookup)
+        if isinstance(value, dict):
+            labels = [value.get("group"), *_listed(value.get("labels"))]
+        else:
+            labels = _listed(value)
+        container = interpolate_value(job.get("container"), lookup)
+        if isinstance(container, dict):
+            image = interpolate_value(container.get("image"), lookup)
+            options = interpolate_value(container.get("options"), lookup)
+        else:
+            image, options = container, None
+        hints = [state.id]
+        if isinstance(matrix, dict):
+            hints += [v for v in matrix.values() if isinstance(v, str)]
+        elif isinstance(matrix, str):
+            hints.append(matrix)
+        texts = [_as_text(interpolate_value(label, lookup)) for label in labels]
+        return Runner(
+            tuple(str(text) for text in texts if text),
+            str(_as_text(image)),
+            str(_as_text(options)),
+            tuple(hints),
+        )
+
+    def step(
+        self,
+        job: Mapping[str, Any],
+        step: Mapping[str, Any],
+        index: int,
+        state: _Job,
+        runner: Runner,
+        conditions: tuple[str, ...],
+    ) -> StepRun | None:
+        own = dict(state.env)
+        state_with_env = dataclasses.replace(
+            state, env={**own, **self.environment(step.get("env"), state)}
+        )
+        lookup = self.lookup(state_with_env)
+        if "if" in step:
+            decided = evaluate_condition(step["if"], lookup)
+            if isinstance(decided, Unknown):
+                conditions += (decided.text,)
+            elif not decided:
+                return None
+        if "run" not in step:
+            return StepRun(runner, conditions)
+        place = self.places.get((state.id, index), _Place(1, 1))
+        shell = str(_first(step.get("shell"), *_defaults(job, self.document, "shell"), "bash"))
+        if shell.split()[0:1] not in (["bash"], ["sh"]):
+            return StepRun(
+                runner, conditions, error=f"its shell is `{shell}`; only bash and sh are read"
+            )
+        folder = _first(
+            step.get("working-directory"), *_defaults(job, self.document, "working-directory"), "."
+        )
+        placeholders: list[Unknown] = []
+        script = ""
+        for part in interpolate(str(step["run"]), lookup):
+            if isinstance(part, Unknown):
+                script += chr(PLACEHOLDER + len(placeholders))
+                placeholders.append(part)
+            else:
+                script += part
+        try:
+            commands = run_script(
+                script,
+                environment={n: _word(v) for n, v in state_with_env.env.items()},
+                folder=path_from(Word((".",)), _word(_as_text(interpolate_value(folder, lookup)))),
+                placeholders=placeholders,
+            )
+        except ShellError as e:
+            message = f"line {place.run + e.line - 1} is not shell that is understood: {e}"
+            return StepRun(runner, conditions, error=message)
+        commands = tuple(
+            dataclasses.replace(command, line=place.run + command.line - 1) for command in commands
+        )
+        self.leave_behind(step, commands, state, bool(conditions))
+        return StepRun(runner, conditions, commands)
+
+    def leave_behind(
+        self, step: Mapping[str, Any], commands: Iterable[Command], state: _Job, maybe: bool
+    ) -> None:
+        """Note the variables and outputs that the step's shell writes for later ones."""
+        outputs = state.outputs.setdefault(str(step.get("id")), {}) if step.get("id") else {}
+        for command in commands:
+            if command.words[0].known not in ("echo", "printf") or len(command.words) < 2:
+                continue
+            text = join_words(
+                part
+                for i, word in enumerate(w for w in command.words[1:] if w.text not in ("-e", "-n"))
+                for part in ((" ",) if i else ()) + word.parts
+            )
+            targets = [target.known for _, target in command.redirects]
+            if GITHUB_ENV in targets:
+                pair = _pair(text, "")
+                if pair:
+                    certain = not (maybe or command.conditions)
+                    known = [] if certain else _alternatives(state.env.get(pair[0]))
+                    unset = [] if certain or known else [""]
+                    values = [*known, *unset, pair[1]]
+                    state.env[pair[0]] = _one_of(values, f"env.{pair[0]}")
+            else:
+                pair = _pair(text, "" if GITHUB_OUTPUT in targets else "::set-output name=")
+                if pair:
+                    kept = outputs.get(pair[0], []) if command.conditions else []
+                    outputs[pair[0]] = [*kept, pair[1]]
+
+
+def _pair(text: Word, prefix: str) -> tuple[str, Any] | None:
+    """Name and value of `NAME=VALUE`, or of GitHub's older `::set-output name=NAME::VALUE`."""
+    first = text.parts[0] if text.parts else ""
+    if not isinstance(first, str) or not first.startswith(prefix):
+        return None
+    name, separator, rest = first[len(prefix) :].partition("::" if prefix else "=")
+    if not separator or not re.fullmatch(r"[\w-]+", name):
+        return None
+    value = join_words([rest, *text.parts[1:]])
+    return name, value.known if value.known is not None else Unknown(value.text)
+
+
+def _alternatives(value: Any) -> list[Any]:
+    if isinstance(value, Unknown):
+        return list(value.alternatives)
+    return [] if value is None else [value]
+
+
+def _one_of(values: Sequence[Any], text: str) -> Any:
+    """The one value that all are, or an Unknown with those that it may be."""
+    distinct: list[Any] = []
+    for value in values:
+        for item in value.alternatives if isinstance(value, Unknown) else (value,):
+            if item not in distinct:
+                distinct.append(item)
+    if any(isinstance(value, Unknown) and not value.alternatives for value in values):
+        return Unknown(text)
+    return distinct[0] if len(distinct) == 1 else Unknown(text, tuple(distinct))
+
+
+def _needs(job: Mapping[str, Any]) -> list[str]:
+    return [str(need) for need in _listed(job.get("needs"))]
+
+
+def _by_needs(jobs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The jobs, each behind those that it needs."""
+    ordered: list[str] = []
+    waiting = list(jobs)
+    while waiting:
+        ready = [n for n in waiting if all(m in ordered or m not in jobs for m in _needs(jobs[n]))]
+        # In a circle there is no order; GitHub refuses it.
+        ordered += ready or waiting
+        waiting = [n for n in waiting if n not in ordered]
+    return ordered
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _mappings(value: Any, lookup) -> list[dict[str, Any]]:
+    value = interpolate_value(value, lookup)
+    if not isinstance(value, list):
+        return []
+    return [
+        {str(k): interpolate_value(v, lookup) for k, v in entry.items()}
+        for entry in value
+        if isinstance(entry, dict)
+    ]
+
+
+def _as_text(value: Any) -> Any:
+    return Unknown(value.text) if isinstance(value, Unknown) else shown(value)
+
+
+def _word(value: Any) -> Word:
+    return Word((value,)) if value != "" else Word(())
+
+
+def _first(*values: Any) -> Any:
+    return next(value for value in values if value is not None)
+
+
+def _defaults(job: Mapping[str, Any], document: Mapping[str, Any], name: str) -> list[Any]:
+    """`defaults.run` of the job and of the workflow."""
+    found = []
+    for scope in (job, document):
+        defaults = scope.get("defaults")
+        run = defaults.get("run") if isinstance(defaults, dict) else None
+        found.append(run.get(name) if isinstance(run, dict) else None)
+    return found
+
+
+def _title(step: Mapping[str, Any]) -> str:
+    if step.get("name"):
+        return " ".join(shown(step["name"]).split())
+    if step.get("uses"):
+        return str(step["uses"])
+    lines = str(step.get("run") or "").strip().splitlines()
+    return lines[0].strip() if lines else json.dumps(step, default=str)

@@ -1,0 +1,269 @@
+"""What a workflow's file says of its jobs and steps."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pants_triton.ci.coverage_seed import PATH, workflow_text
+from pants_triton.ci.workflow_steps import Step, Workflow, WorkflowError, parse_workflow
+
+
+def parse(text: str, **context: str) -> Workflow:
+    dotted = {name.replace("_", "."): value for name, value in context.items()}
+    return parse_workflow(textwrap.dedent(text), "ci.yml", context=dotted)
+
+
+def steps_of(job: str) -> tuple[Step, ...]:
+    return parse(f"on: push\njobs:\n  a:\n{textwrap.indent(textwrap.dedent(job), '    ')}").steps
+
+
+def ran(step: Step) -> list[tuple[str, str]]:
+    """Runner and command of each run."""
+    return [
+        (str(run.runner), " ".join(map(str, command.words)))
+        for run in step.runs
+        for command in run.commands
+    ]
+
+
+def test_the_seed() -> None:
+    workflow = parse_workflow(workflow_text(), PATH)
+    assert workflow.name == "Integration Tests"
+    assert len(workflow.steps) == 56
+    by_name = {(step.job, step.name): step for step in workflow.steps}
+    cuda = by_name["Integration-Tests", "Run python tests on CUDA"]
+    assert [str(run.runner) for run in cuda.runs] == ["a100-runner-set", "h100-runner-set"]
+    assert cuda.runs[0].conditions == ()
+    interpreter = by_name["Integration-Tests", "Run interpreter tests"]
+    assert [str(run.runner) for run in interpreter.runs] == ["h100-runner-set"]
+    rocm = by_name["Integration-Tests-AMD", "Run lit tests"]
+    assert [str(run.runner) for run in rocm.runs] == ["self-hosted/gfx90a", "self-hosted/gfx942"]
+    assert "--device=/dev/kfd" in rocm.runs[0].runner.options
+    line_info = [c for c in cuda.runs[0].commands if c.words[-1].text.endswith("test_line_info.py")]
+    assert line_info[0].line == 252
+    assert {n: w.text for n, w in line_info[0].environment} == {
+        "PROTON_SKIP_PC_SAMPLING_TEST": "1",
+        "TRITON_BUILD_WITH_CLANG_LLD": "TRUE",
+        "TRITON_DISABLE_LINE_INFO": "0",
+        "TRITON_USE_ASSERT_ENABLED_LLVM": "TRUE",
+    }
+
+
+def test_the_repository_is_taken_from_the_workflow_and_can_be_named() -> None:
+    assert parse_workflow(workflow_text(), PATH).taken == (
+        f"`github.repository` is taken to be triton-lang/triton, which is all that {PATH} compares "
+        "it with.",
+    )
+    fork = parse_workflow(workflow_text(), PATH, context={"github.repository": "me/triton"})
+    assert fork.taken == ()
+    (lit,) = [s for s in fork.steps if s.job == "Integration-Tests" and s.name == "Run lit tests"]
+    assert [str(run.runner) for run in lit.runs] == ["ubuntu-latest"]
+
+
+def test_matrix_with_include_and_exclude() -> None:
+    (step,) = steps_of(
+        """
+        runs-on: ${{ matrix.os }}
+        strategy:
+          matrix:
+            os: [x, y]
+            n: [1, 2]
+            exclude: [{os: x, n: 2}]
+            include: [{os: y, extra: e}, {os: z, n: 3}]
+        steps:
+        - run: echo ${{ matrix.n }} ${{ matrix.extra }}
+        """
+    )
+    assert ran(step) == [("x", "echo 1"), ("y", "echo 1 e"), ("y", "echo 2 e"), ("z", "echo 3")]
+
+
+def test_a_matrix_that_only_a_run_knows() -> None:
+    (step,) = steps_of(
+        """
+        runs-on: ${{ matrix.runner }}
+        strategy: {matrix: {runner: "${{ fromJson(needs.prepare.outputs.matrix-NVIDIA) }}"}}
+        steps: [{run: make test-unit}]
+        """
+    )
+    (run,) = step.runs
+    assert str(run.runner) == "${{ matrix.runner }}"
+    assert run.runner.hints == ("a", "${{ fromJson(needs.prepare.outputs.matrix-NVIDIA) }}")
+
+
+def test_outputs_of_branches_that_cannot_be_decided_are_all_taken() -> None:
+    workflow = parse(
+        """
+        on: push
+        jobs:
+          use:
+            needs: make
+            runs-on: ${{ matrix.r }}
+            if: needs.make.outputs.m != ''
+            strategy: {matrix: {r: "${{ fromJSON(needs.make.outputs.m) }}"}}
+            steps: [{run: pytest}]
+          make:
+            runs-on: x
+            outputs: {m: "${{ steps.s.outputs.m }}"}
+            steps:
+            - id: s
+              run: |
+                if [ -f x ]; then
+                  echo 'm=["a"]' >> $GITHUB_OUTPUT
+                else
+                  echo '::set-output name=m::["b", "c"]'
+                fi
+        """
+    )
+    assert ran(workflow.steps[0]) == [("a", "pytest"), ("b", "pytest"), ("c", "pytest")]
+
+
+def test_environment_of_all_scopes_and_of_the_steps_before() -> None:
+    workflow = parse(
+        """
+        on: push
+        env: {A: 1, B: on, C: 1.5}
+        jobs:
+          a:
+            runs-on: x
+            env: {B: true, D: "${{ env.A }}"}
+            steps:
+            - run: echo "E=5" >> "$GITHUB_ENV"
+            - {run: pytest, env: {A: 010, F: "${{ secrets.F }}"}}
+        """
+    )
+    (command,) = workflow.steps[1].runs[0].commands
+    assert {name: word.text for name, word in command.environment} == {
+        **{"A": "10", "B": "true", "C": "1.5", "D": "1", "E": "5"},
+        "F": "${{ secrets.F }}",
+    }
+
+
+def test_yaml_is_read_as_github_reads_it() -> None:
+    workflow = parse("on: push\nenv: {X: on, Y: no, Z: 1:30}\njobs: {a: {runs-on: x, steps: [{run: p}]}}")  # fmt: skip
+    (command,) = workflow.steps[0].runs[0].commands
+    assert {n: w.text for n, w in command.environment} == {"X": "on", "Y": "no", "Z": "1:30"}
+
+
+def test_conditions() -> None:
+    steps = steps_of(
+        """
+        runs-on: x
+        env: {BACKEND: CUDA}
+        if: github.event_name == 'push'
+        steps:
+        - {run: a, if: "env.BACKEND == 'CUDA'"}
+        - {run: b, if: "env.BACKEND == 'HIP'"}
+        - {run: c, if: "${{ github.ref == 'x' }}"}
+        """
+    )
+    assert [[run.conditions for run in step.runs] for step in steps] == [
+        [("github.event_name == 'push'",)],
+        [],
+        [("github.event_name == 'push'", "github.ref == 'x'")],
+    ]
+
+
+def test_a_job_that_never_runs() -> None:
+    (step,) = steps_of("runs-on: x\nif: false\nsteps: [{run: pytest}]")
+    assert step.runs == ()
+    assert "never holds" in step.name
+
+
+def test_working_directories() -> None:
+    (first, second) = steps_of(
+        """
+        runs-on: x
+        defaults: {run: {working-directory: python}}
+        steps:
+        - run: pytest
+        - {run: cd b; pytest, working-directory: "./a/"}
+        """
+    )
+    assert first.runs[0].commands[-1].folder.text == "python"
+    assert second.runs[0].commands[-1].folder.text == "a/b"
+
+
+def test_other_shells_and_broken_ones_are_errors_of_their_step() -> None:
+    steps = steps_of(
+        """
+        runs-on: x
+        steps:
+        - {run: import x, shell: python}
+        - run: |
+            pytest a
+            if true
+        - {run: pytest, shell: "bash -l {0}"}
+        """
+    )
+    assert [step.runs[0].error for step in steps] == [
+        "its shell is `python`; only bash and sh are read",
+        "line 11 is not shell that is understood: `then` of `if` is missing",
+        "",
+    ]
+
+
+def test_anchors_are_followed() -> None:
+    workflow = parse(
+        """
+        on: push
+        jobs:
+          a: {runs-on: x, steps: &steps [{run: pytest}]}
+          b: {runs-on: y, steps: *steps}
+        """
+    )
+    assert [ran(step) for step in workflow.steps] == [[("x", "pytest")], [("y", "pytest")]]
+
+
+@pytest.mark.parametrize(
+    "text,message",
+    [
+        pytest.param("a: [", r"ci\.yml is not YAML, line 1: ", id="not YAML"),
+        pytest.param("a: !!python/object:x y", "ci.yml is not YAML", id="tags"),
+        pytest.param("{" * 2000, "ci.yml is not YAML", id="deep"),
+        pytest.param("", "is not a workflow of GitHub Actions", id="empty"),
+        pytest.param("[a]", "it has neither `on` nor `jobs`", id="list"),
+        pytest.param("a: 1", "it has neither `on` nor `jobs`", id="other mapping"),
+        pytest.param("on: push", "has no jobs", id="no jobs"),
+        pytest.param("on: push\njobs: {}", "has no jobs", id="empty jobs"),
+        pytest.param("jobs: {a: 1}", "the job `a` is not a mapping", id="job"),
+        pytest.param("jobs: {a: {runs-on: x}}", "the job `a` has no list of steps", id="no steps"),
+        pytest.param("jobs: {a: {steps: [1]}}", "the job `a` has no list of steps", id="steps"),
+        pytest.param("jobs: {a: {steps: [], strategy: {matrix: 1}}}", "the matrix of the job `a`", id="matrix"),
+        pytest.param("jobs: {a: {steps: [{run: a, if: '('}]}}", r"the expression `\(` is not understood", id="expression"),
+        pytest.param("jobs: {a: {steps: [], strategy: {matrix: {x: [" + "1," * 20 + "], y: [" + "1," * 20 + "]}}}}",
+                     "has 400 combinations; GitHub allows 256", id="large matrix"),
+    ],
+)  # fmt: skip
+def test_what_is_no_workflow_is_said(text: str, message: str) -> None:
+    with pytest.raises(WorkflowError, match=message):
+        parse_workflow(text, "ci.yml")
+
+
+_SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.text(max_size=5),
+    st.sampled_from(["${{ matrix.a }}", "x: y", "pytest", "${{ fromJSON('[1]') }}", "needs.a.outputs.b"]),
+)  # fmt: skip
+_KEYS = st.sampled_from(
+    [*("steps", "run", "uses", "if", "env", "strategy", "matrix", "include", "exclude", "runs-on"),
+     *("needs", "outputs", "container", "image", "labels", "group", "shell", "defaults", "name", "id", "a")]
+)  # fmt: skip
+_VALUES = st.recursive(
+    _SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(_KEYS, _VALUES, max_size=6))
+def test_any_document_is_a_workflow_or_an_error(job: dict) -> None:
+    import json
+
+    try:
+        parse_workflow(json.dumps({"on": "push", "jobs": {"j": job}}), "ci.yml")
+    except WorkflowError as e:
+        assert "ci.yml" in str(e)
