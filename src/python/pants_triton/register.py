@@ -7,6 +7,7 @@ from pants_triton.artifact import rules as artifact_rules
 from pants_triton.artifact import run_rules as artifact_run_rules
 from pants_triton.artifact import use_rules as artifact_use_rules
 from pants_triton.artifact.target_types import ARTIFACT_TARGET_TYPES
+from pants_triton.ci import coverage_rules as ci_coverage_rules
 from pants_triton.ci import lane_rules as ci_lane_rules
 from pants_triton.ci import matrix_rules as ci_matrix_rules
 from pants_triton.ci import report_rules as ci_report_rules
@@ -56,6 +57,7 @@ def rules():
         *artifact_lint_rules.rules(),
         *artifact_run_rules.rules(),
         *artifact_use_rules.rules(),
+        *ci_coverage_rules.rules(),
         *ci_lane_rules.rules(),
         *ci_matrix_rules.rules(),
         *ci_report_rules.rules(),

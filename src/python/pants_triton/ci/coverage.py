@@ -16,7 +16,7 @@ import fnmatch
 import os
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Iterable, Iterator, Mapping, Sequence
 
 from pants_triton.ci.invocations import (
@@ -128,6 +128,7 @@ class Difference:
 class Row:
     """One run of a tool, or one purpose of a step that is no test.
 
+    :param path: the workflow's file.
     :param what: the command on one line, or what the step is for.
     :param hardware: what it runs on; empty where that plays no part.
     :param runners: where the old workflow ran it.
@@ -136,6 +137,7 @@ class Row:
         reason that was given.
     """
 
+    path: str
     job: str
     step: str
     line: int
@@ -154,7 +156,6 @@ class Coverage:
     :param taken: what was taken for given.
     """
 
-    path: str
     rows: tuple[Row, ...]
     also: tuple[str, ...] = ()
     taken: tuple[str, ...] = ()
@@ -275,13 +276,13 @@ class _Run:
 
 
 def cover(
-    workflow: Workflow,
+    workflows: Sequence[Workflow],
     workspace: Workspace,
     *,
     runners: Mapping[str, str] | None = None,
     allow: Mapping[str, str] | None = None,
 ) -> Coverage:
-    """Compare a workflow with what a workspace declares.
+    """Compare workflows with what a workspace declares.
 
     :param runners: the hardware of runners whose labels don't say it: label -> hardware.
     :param allow: reasons to let a row pass that would fail: part of what it runs, or of the name of
@@ -294,16 +295,18 @@ def cover(
         raise AllowError(
             f"A runner has the hardware `{wrong[0]}`; known are {', '.join(HARDWARE)}."
         )
-    comparison = _Comparison(workspace, _building_jobs(workflow))
     rows: list[Row] = []
-    for step in workflow.steps:
-        rows += _rows_of_step(step, comparison, named)
+    read = {workflow.path for workflow in workflows}
+    for workflow in workflows:
+        comparison = _Comparison(workspace, workflow.path, _building_jobs(workflow), read)
+        for step in workflow.steps:
+            rows += _rows_of_step(step, comparison, named)
     rows = _allowed(rows, dict(allow or {}))
     used = {target for row in rows for target in row.targets}
     also = tuple(
         sorted(t.address for t in workspace.tests if t.address not in used and not t.skipped)
     )
-    return Coverage(workflow.path, tuple(rows), also, workflow.taken)
+    return Coverage(tuple(rows), also, tuple(taken for w in workflows for taken in w.taken))
 
 
 def _building_jobs(workflow: Workflow) -> frozenset[str]:
@@ -319,17 +322,14 @@ def _building_jobs(workflow: Workflow) -> frozenset[str]:
 
 def _rows_of_step(step: Step, comparison: "_Comparison", named: Mapping[str, str]) -> Iterator[Row]:
     if not step.runs:
-        yield Row(
-            *(step.job, step.name, step.line, step.uses or "everything in it", REPLACED),
-            reason="it never ran: its condition is never true",
-        )
+        never = "it never ran: its condition is never true"
+        yield comparison.other(step, step.line, step.uses or "all of it", REPLACED, never)
         return
     if step.uses:
-        invocation = classify_action(step.uses)
-        yield _row_of_other(step, step.line, step.uses, invocation)
+        yield comparison.action(step)
         return
     for error in dict.fromkeys(run.error for run in step.runs if run.error):
-        yield Row(step.job, step.name, step.line, "(all of it)", NOT_UNDERSTOOD, reason=error)
+        yield comparison.other(step, step.line, "all of it", NOT_UNDERSTOOD, error)
     runs: dict[tuple[object, ...], _Run] = {}
     others: dict[tuple[str, str], int] = {}
     for step_run in step.runs:
@@ -350,21 +350,12 @@ def _rows_of_step(step: Step, comparison: "_Comparison", named: Mapping[str, str
                     run.runners.append(step_run.runner)
                 run.conditions.append(step_run.conditions + own.conditions)
     for (purpose, by), line in others.items():
-        yield Row(step.job, step.name, line, purpose, REPLACED, reason=by)
+        yield comparison.other(step, line, purpose, REPLACED, by)
     if not runs and not others and not any(run.error for run in step.runs):
-        yield Row(
-            *(step.job, step.name, step.line, "what the shell does for itself", REPLACED),
-            reason="nothing has to",
-        )
+        purpose = "what the shell does for itself"
+        yield comparison.other(step, step.line, purpose, REPLACED, "nothing has to")
     for run in runs.values():
         yield comparison.row(run)
-
-
-def _row_of_other(step: Step, line: int, what: str, invocation: Invocation) -> Row:
-    if isinstance(invocation, Replaced):
-        return Row(step.job, step.name, line, invocation.purpose, REPLACED, reason=invocation.by)
-    assert isinstance(invocation, NotUnderstood)
-    return Row(step.job, step.name, line, what, NOT_UNDERSTOOD, reason=invocation.why)
 
 
 def _hardware(
@@ -383,8 +374,16 @@ def _hardware(
 
 
 class _Comparison:
-    def __init__(self, workspace: Workspace, building_jobs: frozenset[str]) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        path: str,
+        building_jobs: frozenset[str],
+        read: Iterable[str],
+    ) -> None:
         self.workspace = workspace
+        self.path = path
+        self.read = frozenset(read)
         self.building_jobs = building_jobs
         self.by_path: dict[tuple[str, str], list[DeclaredTest]] = defaultdict(list)
         for test in workspace.tests:
@@ -394,6 +393,20 @@ class _Comparison:
             {f for f in workspace.files if _is_pytest_file(f)}
             | {t.path for t in workspace.tests if t.tool == "pytest" and _is_pytest_file(t.path)}
         )
+
+    def other(self, step: Step, line: int, what: str, status: str, reason: str) -> Row:
+        """The row of something that is no run of a tool."""
+        return Row(self.path, step.job, step.name, line, what, status, reason=reason)
+
+    def action(self, step: Step) -> Row:
+        """The row of a step that uses an action, or of a job that calls a workflow."""
+        invocation = classify_action(step.uses)
+        if os.path.normpath(step.uses) in self.read:
+            invocation = Replaced(f"calling {step.uses}", "compared as a workflow of its own")
+        if isinstance(invocation, Replaced):
+            return self.other(step, step.line, invocation.purpose, REPLACED, invocation.by)
+        assert isinstance(invocation, NotUnderstood)
+        return self.other(step, step.line, step.uses, NOT_UNDERSTOOD, invocation.why)
 
     def row(self, run: _Run) -> Row:
         invocation = run.invocation
@@ -431,6 +444,7 @@ class _Comparison:
             lost = any(difference.lost for difference in found)
             status = MISSING if lost else DIFFERENTLY if found else COVERED
         return Row(
+            path=self.path,
             job=run.step.job,
             step=run.step.name,
             line=run.command.line,
@@ -585,10 +599,8 @@ class _Comparison:
         for test in running:
             if test.hardware != "cpu":
                 found.append(Difference(f"runs on {test.hardware} only", (test.path,), lost=True))
-            for name, value in test.env:
-                given = run.command.variables.get(name)
-                if given is None or given.text != value:
-                    found.append(Difference(f"also sets {name}={value}", (test.path,)))
+            # lit hands few variables on, so only a `lit.cfg.py` could miss one.
+            found += [Difference(d.text, (test.path,)) for d in _compare_env(run.command, test)]
         return True
 
     # CTest
@@ -898,10 +910,7 @@ def _allowed(rows: Sequence[Row], allow: Mapping[str, str]) -> list[Row]:
             for what, reason in allow.items():
                 if _fits(what, row):
                     used.add(what)
-                    row = Row(
-                        *(row.job, row.step, row.line, row.what, ALLOWED, row.hardware),
-                        *(row.runners, row.targets, row.differences, reason),
-                    )
+                    row = replace(row, status=ALLOWED, reason=reason)
                     break
         result.append(row)
     unused = [what for what in allow if what not in used]

@@ -40,7 +40,7 @@ def render_json(coverage: Coverage) -> str:
     """All there is, for scripts. The form is part of the interface: fields are added, not changed."""
     return json.dumps(
         {
-            "workflow": coverage.path,
+            "workflows": list(dict.fromkeys(row.path for row in coverage.rows)),
             "passes": not coverage.failing,
             "counts": {status: count for status, count in _counts(coverage).items()},
             "taken": list(coverage.taken),
@@ -53,6 +53,7 @@ def render_json(coverage: Coverage) -> str:
 
 def _row_json(row: Row) -> dict[str, object]:
     return {
+        "workflow": row.path,
         "job": row.job,
         "step": row.step,
         "line": row.line,
@@ -71,8 +72,8 @@ def _row_json(row: Row) -> dict[str, object]:
 def render_table(coverage: Coverage) -> str:
     """A block for each step, a line for each thing it did, and the counts at the end."""
     lines: list[str] = []
-    for job, rows in groupby(coverage.rows, key=lambda row: row.job):
-        lines += [f"{coverage.path}: job {job}", ""]
+    for (path, job), rows in groupby(coverage.rows, key=lambda row: (row.path, row.job)):
+        lines += [f"{path}: job {job}", ""]
         # Jobs may have several steps of one name.
         for step, its_rows in groupby(rows, key=lambda row: row.step):
             lines.append(f"  {step}")
@@ -90,7 +91,7 @@ def summary(coverage: Coverage) -> str:
     """One sentence with the counts, and one with the way out where something fails."""
     counts = _counts(coverage)
     parts = [f"{count} {status}" for status, count in counts.items() if count]
-    text = f"{coverage.path}: {', '.join(parts) or 'nothing'}."
+    text = f"{', '.join(parts) or 'nothing'}.".capitalize()
     if not counts[MISSING]:
         text += " Nothing is missing." if not counts[NOT_UNDERSTOOD] else ""
     if coverage.failing:

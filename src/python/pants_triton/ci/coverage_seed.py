@@ -264,7 +264,7 @@ def workspace() -> Workspace:
         *tests("third_party/proton/test", "macos", ["test_api.py"], ("macos",)),
         *(
             DeclaredTest(
-                f"//test/{name}:lit",
+                f"//test/{name}:{'../' * (name.count('/') + 1)}lit",
                 "lit",
                 f"test/{name}",
                 env=tuple(sorted(EXTRA_ENV.items())),

@@ -31,7 +31,7 @@ from pants_triton.ci.workflow_steps import Runner, parse_workflow
 
 def seed_coverage(workspace: Workspace | None = None, **options) -> Coverage:
     workflow = parse_workflow(seed.workflow_text(), seed.PATH)
-    return cover(workflow, workspace or seed.workspace(), **options)
+    return cover([workflow], workspace or seed.workspace(), **options)
 
 
 def covered(
@@ -47,7 +47,7 @@ def covered(
     indented = run.replace("\n", "\n          ")
     text = f"on: push\njobs:\n  tests:\n    {job}\n    steps:\n      - run: |\n          {indented}\n{step}"
     workspace = Workspace(tuple(tests), tuple(builds), tuple(files))
-    result = cover(parse_workflow(text, "ci.yml"), workspace)
+    result = cover([parse_workflow(text, "ci.yml")], workspace)
     (row,) = [row for row in result.rows if row.status != REPLACED]
     return row
 
@@ -67,7 +67,7 @@ def test_on_the_seed_nothing_is_missing() -> None:
     coverage = seed_coverage()
     assert [row for row in coverage.rows if row.status in (MISSING, NOT_UNDERSTOOD)] == []
     assert render_table(coverage).endswith(
-        ": 12 covered, 11 covered differently, 58 replaced. Nothing is missing.\n"
+        "\n\n12 covered, 11 covered differently, 58 replaced. Nothing is missing.\n"
     )
 
 
@@ -186,10 +186,10 @@ def test_a_test_behind_a_build_uses_it() -> None:
         "w",
     )
     uses = Workspace((cuda(builds=("//:triton",)),), (built,), ("t/test_a.py",))
-    assert [row.status for row in cover(workflow, uses).rows] == [COVERED, COVERED]
+    assert [row.status for row in cover([workflow], uses).rows] == [COVERED, COVERED]
     another = replace(cuda("x/test_x.py", builds=("//:triton",)))
     uses_not = Workspace((cuda(), another), (built,), ("t/test_a.py",))
-    assert texts(cover(workflow, uses_not).rows[1]) == ["tests no Triton that is built here"]
+    assert texts(cover([workflow], uses_not).rows[1]) == ["tests no Triton that is built here"]
 
 
 # --- lit, CTest, builds --------------------------------------------------------------------------
@@ -314,11 +314,11 @@ def test_hardware_of_runners(runner: Runner, hardware: str, arch: str) -> None:
 def test_a_runner_can_be_named() -> None:
     workflow = parse_workflow("on: push\njobs: {a: {runs-on: big, steps: [{run: pytest t}]}}", "w")
     workspace = Workspace((cuda(),), (), ("t/test_a.py",))
-    (row,) = cover(workflow, workspace).rows
+    (row,) = cover([workflow], workspace).rows
     assert texts(row) == ["which hardware big has is not known: say it with `--runners`"]
-    assert cover(workflow, workspace, runners={"big": "cuda"}).failing == ()
+    assert cover([workflow], workspace, runners={"big": "cuda"}).failing == ()
     with pytest.raises(AllowError, match="`gpu`; known are cuda, rocm, macos, cpu"):
-        cover(workflow, workspace, runners={"big": "gpu"})
+        cover([workflow], workspace, runners={"big": "gpu"})
 
 
 # --- what isn't a test ---------------------------------------------------------------------------
@@ -350,18 +350,18 @@ def test_what_is_allowed_passes_with_its_reason() -> None:
         "w",
     )
     empty = Workspace((), (), ())
-    assert len(cover(workflow, empty).failing) == 2
-    allowed = cover(workflow, empty, allow={"make d*": "built by hand", "a: X": "moved"})
+    assert len(cover([workflow], empty).failing) == 2
+    allowed = cover([workflow], empty, allow={"make d*": "built by hand", "a: X": "moved"})
     assert [(row.status, row.reason) for row in allowed.rows] == [
         ("allowed", "built by hand"),
         ("allowed", "moved"),
     ]
     with pytest.raises(AllowError, match="'make x' fits nothing"):
-        cover(workflow, empty, allow={"make x": "?"})
+        cover([workflow], empty, allow={"make x": "?"})
     with pytest.raises(AllowError, match="has no reason"):
-        cover(workflow, empty, allow={"make": " "})
+        cover([workflow], empty, allow={"make": " "})
     with pytest.raises(AllowError, match="allow all there is"):
-        cover(workflow, empty, allow={"": "?"})
+        cover([workflow], empty, allow={"": "?"})
 
 
 def test_actions() -> None:
@@ -380,7 +380,7 @@ def test_actions() -> None:
         """,
         "w",
     )
-    assert [(row.status, row.reason) for row in cover(workflow, Workspace((), (), ())).rows] == [
+    assert [(row.status, row.reason) for row in cover([workflow], Workspace((), (), ())).rows] == [
         (REPLACED, "the remote cache; downloads are artifacts"),
         (NOT_UNDERSTOOD, "the action someone/unknown is not known"),
         (NOT_UNDERSTOOD, "what the action in .github/actions/setup does is not read"),
@@ -389,6 +389,58 @@ def test_actions() -> None:
             "it calls the workflow .github/workflows/other.yml: name that file with `--workflow` as "
             "well",
         ),
+    ]
+
+
+LATER = """
+name: Integration Tests
+on: {workflow_call: {inputs: {matrix: {type: string}}}}
+jobs:
+  integration-tests-nvidia:
+    runs-on: ${{ matrix.runner }}
+    strategy:
+      matrix:
+        runner: ${{ fromJson(inputs.matrix) }}
+    env:
+      RUNNER_TYPE: ${{ matrix.runner[0] }}
+    steps:
+      - uses: actions/checkout@v6
+      - run: make test-lit
+      - if: ${{ matrix.runner[0] == 'nvidia-gb200' }}
+        run: make NUM_PROCS=24 test-unit
+      - run: |
+          cd python/test/unit
+          python3 -m pytest -s -n 8 ${TESTS:-t}
+"""
+
+
+def test_a_workflow_of_a_later_generation() -> None:
+    # The matrix comes from elsewhere, and most of the work is behind `make`.
+    workspace = Workspace(
+        (replace(cuda("python/test/unit/t/test_a.py"), workers=8),),
+        (),
+        ("python/test/unit/t/test_a.py",),
+    )
+    coverage = cover([parse_workflow(LATER, "ci.yml")], workspace)
+    assert [(row.what, row.status, row.hardware) for row in coverage.rows[1:]] == [
+        ("make test-lit", NOT_UNDERSTOOD, ""),
+        ("make NUM_PROCS=24 test-unit", NOT_UNDERSTOOD, ""),
+        ("python3 -m pytest -s -n 8 ${TESTS:-t}", COVERED, "cuda"),
+    ]
+    assert coverage.rows[1].reason == "what `make` runs is written elsewhere"
+    assert texts(coverage.rows[2]) == ["runs always, not only matrix.runner[0] == 'nvidia-gb200'"]
+    # The way out: reasons for what is behind `make`, and the matrix, for who knows it.
+    context = {"inputs.matrix": '[["nvidia-h100"], ["nvidia-gb200"]]'}
+    known = cover(
+        [parse_workflow(LATER, "ci.yml", context=context)],
+        workspace,
+        allow={"make *test-*": "compared with the Makefile by hand"},
+    )
+    assert known.failing == ()
+    assert [row.runners for row in known.rows[1:]] == [
+        ("nvidia-h100", "nvidia-gb200"),
+        ("nvidia-gb200",),
+        ("nvidia-h100", "nvidia-gb200"),
     ]
 
 

@@ -18,11 +18,11 @@ from pants_triton.ci.shell_lines import (
     GITHUB_OUTPUT,
     GITHUB_PATH,
     Command,
-    ShellError,
     Word,
     path_from,
     run_script,
 )
+from pants_triton.ci.shell_syntax import ShellError
 
 # --- what comes out ------------------------------------------------------------------------------
 

@@ -134,8 +134,8 @@ def test_what_might_be_a_test_is_not_passed_over(text: str) -> None:
 
 
 def test_every_rule_has_a_purpose_and_what_takes_its_place() -> None:
-    for rule in (*COMMANDS, *ACTIONS):
-        assert rule.purpose and rule.by
+    rules = [(rule.purpose, rule.by) for rule in COMMANDS]
+    assert all(purpose and by for purpose, by in rules + [(r.purpose, r.by) for r in ACTIONS])
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from pants_triton.ci.shell_lines import (
     PLACEHOLDER,
     Command,
-    ShellError,
     Word,
     path_from,
     run_script,
 )
+from pants_triton.ci.shell_syntax import ShellError
 from pants_triton.ci.unknown import Unknown
 
 

@@ -21,12 +21,12 @@ from pants_triton.ci.shell_lines import (
     GITHUB_OUTPUT,
     PLACEHOLDER,
     Command,
-    ShellError,
     Word,
     join_words,
     path_from,
     run_script,
 )
+from pants_triton.ci.shell_syntax import ShellError
 from pants_triton.ci.unknown import Unknown
 from pants_triton.ci.workflow_expressions import (
     ExpressionError,
@@ -119,7 +119,7 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.yaml_implicit_resolvers = {}
-for _tag, _pattern, _first in (
+for _tag, _pattern, _start in (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
     ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
     ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
@@ -127,7 +127,7 @@ for _tag, _pattern, _first in (
     ("merge", r"<<", "<"),
 ):
     _Loader.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first)
+        f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_start)
     )
 
 
@@ -315,9 +315,9 @@ class _Reader:
                 state.env.update(self.environment(scope, state))
             runner = self.runner(job, state, matrix.get("matrix"))
             for index, step in enumerate(listed):
-                run = self.step(job, step, index, state, runner, conditions)
-                if run is not None:
-                    runs[index].append(run)
+                found = self.step(job, step, index, state, runner, conditions)
+                if found is not None:
+                    runs[index].append(found)
             for output, expression in (job.get("outputs") or {}).items():
                 value = interpolate_value(expression, self.lookup(state))
                 outputs.setdefault(str(output), []).append(value)
