@@ -56,7 +56,7 @@ class DeclaredTest:
     :param env: all variables that it runs with, those of `[test].extra_env_vars` included.
     :param args: for pytest, its own and `[pytest].args`.
     :param suite: for `lit`, the suite's folder.
-    :param project: for `lit` and `gtest`, the folder of the `cmake_project`.
+    :param project: for `gtest`, the folder of the `cmake_project`.
     :param builds: the addresses of the `DeclaredBuild`s that it depends on.
     :param skipped: whether it is declared never to run (`skip_tests`).
     """
@@ -165,8 +165,8 @@ class Coverage:
         return tuple(row for row in self.rows if row.status in FAILING)
 
 
-class AllowError(ValueError):
-    """An `--allow` has no reason, or fits nothing."""
+class CoverageOptionError(ValueError):
+    """An `--allow` has no reason or fits nothing, or `--runners` names unknown hardware."""
 
 
 # --- hardware of a runner ------------------------------------------------------------------------
@@ -251,6 +251,13 @@ REPLACED_TEST_VARIABLES = (
 )
 
 
+def _relevant(command: Command, invocation: Invocation) -> tuple[tuple[str, Word], ...]:
+    """The variables that make runs of one line on different runners different runs."""
+    if isinstance(invocation, Build):
+        return tuple(v for v in command.environment if re.fullmatch(BUILD_VARIABLES, v[0]))
+    return tuple(_test_variables(command).items())
+
+
 def _test_variables(command: Command) -> dict[str, Word]:
     return {
         name: value
@@ -287,12 +294,12 @@ def cover(
     :param runners: the hardware of runners whose labels don't say it: label -> hardware.
     :param allow: reasons to let a row pass that would fail: part of what it runs, or of the name of
         its step, or a glob for either -> reason.
-    :raises AllowError: one has no reason or fits no row that fails.
+    :raises CoverageOptionError: one has no reason or fits no row that fails, or hardware is unknown.
     """
     named = dict(runners or {})
     wrong = sorted(set(named.values()) - set(HARDWARE))
     if wrong:
-        raise AllowError(
+        raise CoverageOptionError(
             f"A runner has the hardware `{wrong[0]}`; known are {', '.join(HARDWARE)}."
         )
     rows: list[Row] = []
@@ -344,7 +351,7 @@ def _rows_of_step(step: Step, comparison: "_Comparison", named: Mapping[str, str
                     hardware = ""
                 else:
                     hardware = _hardware(step_run.runner, own, invocation, named)
-                    key = (own.line, own.text, invocation, own.environment, hardware)
+                    key = (own.line, own.text, invocation, _relevant(own, invocation), hardware)
                 run = runs.setdefault(key, _Run(step, own, invocation, hardware))
                 if step_run.runner not in run.runners:
                     run.runners.append(step_run.runner)
@@ -547,7 +554,12 @@ class _Comparison:
     ) -> None:
         for path in invocation.paths:
             wanted = _in_build_folder(path)
-            places = self.places_in_suites(wanted)
+            places = [
+                (suite, folder)
+                for suite, folder in self.places_in_suites(wanted)
+                # Another project's suite may have the same name.
+                if _same_tree(os.path.dirname(suite), _source_folder(path))
+            ]
             if not any([self.lit_suite(run, *place, targets, found) for place in places]):
                 named = wanted or path.text
                 found.append(Difference(f"no `lit_tests` has the suite `{named}`", lost=True))
@@ -900,9 +912,11 @@ def _ends_with(path: str, end: str) -> bool:
 def _allowed(rows: Sequence[Row], allow: Mapping[str, str]) -> list[Row]:
     for what, reason in allow.items():
         if not reason.strip():
-            raise AllowError(f"`--allow` for {what!r} has no reason: say why it isn't needed.")
+            raise CoverageOptionError(
+                f"`--allow` for {what!r} has no reason: say why it isn't needed."
+            )
         if not what.strip():
-            raise AllowError("`--allow` for an empty text would allow all there is.")
+            raise CoverageOptionError("`--allow` for an empty text would allow all there is.")
     used = set()
     result = []
     for row in rows:
@@ -915,7 +929,7 @@ def _allowed(rows: Sequence[Row], allow: Mapping[str, str]) -> list[Row]:
         result.append(row)
     unused = [what for what in allow if what not in used]
     if unused:
-        raise AllowError(
+        raise CoverageOptionError(
             f"`--allow` for {unused[0]!r} fits nothing that is missing or not understood: remove it."
         )
     return result

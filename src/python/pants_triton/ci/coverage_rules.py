@@ -33,7 +33,7 @@ from pants.util.logging import LogLevel
 from pants.util.strutil import help_text, softwrap
 
 from pants_triton.ci.coverage import (
-    AllowError,
+    CoverageOptionError,
     DeclaredBuild,
     DeclaredTest,
     Workspace,
@@ -257,7 +257,6 @@ def _declared(
             env=_pairs({**extra_env, **(target[LitTestEnvField].value or {})}),
             arch=target[ArchField].value,
             suite=suite_root(address.spec_path, target[LitRootField].value),
-            project=closures.project_folder(target),
             builds=builds,
         )
     own = target.get(PythonTestsExtraEnvVarsField).value or ()
@@ -331,7 +330,7 @@ async def ci_coverage(
         coverage = cover(
             workflows, declared.workspace, runners=subsystem.runners, allow=subsystem.allow
         )
-    except AllowError as e:
+    except CoverageOptionError as e:
         console.print_stderr(str(e))
         return CiCoverage(exit_code=1)
     render = render_json if subsystem.format is CoverageFormat.JSON else render_table

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pants_triton.ci import coverage_seed as seed
 from pants_triton.ci.coverage import (
@@ -15,7 +17,7 @@ from pants_triton.ci.coverage import (
     MISSING,
     NOT_UNDERSTOOD,
     REPLACED,
-    AllowError,
+    CoverageOptionError,
     Coverage,
     DeclaredBuild,
     DeclaredTest,
@@ -223,6 +225,13 @@ def test_a_file_of_a_suite_without_a_target_is_missing() -> None:
     assert covered("lit build/x/test/sub", [LIT], files=files).status == MISSING
 
 
+def test_a_suite_of_another_project_does_not_count() -> None:
+    sample = replace(LIT, path="sample/test/a.mlir", suite="sample/test")
+    run = "lit python/build/$(ls python/build)/test"
+    row = covered(run, [sample], files=["sample/test/lit.cfg.py", "sample/test/a.mlir"])
+    assert texts(row)[0] == "no `lit_tests` has the suite `test`"
+
+
 @pytest.mark.parametrize(
     "run,status",
     [
@@ -317,7 +326,7 @@ def test_a_runner_can_be_named() -> None:
     (row,) = cover([workflow], workspace).rows
     assert texts(row) == ["which hardware big has is not known: say it with `--runners`"]
     assert cover([workflow], workspace, runners={"big": "cuda"}).failing == ()
-    with pytest.raises(AllowError, match="`gpu`; known are cuda, rocm, macos, cpu"):
+    with pytest.raises(CoverageOptionError, match="`gpu`; known are cuda, rocm, macos, cpu"):
         cover([workflow], workspace, runners={"big": "gpu"})
 
 
@@ -356,11 +365,11 @@ def test_what_is_allowed_passes_with_its_reason() -> None:
         ("allowed", "built by hand"),
         ("allowed", "moved"),
     ]
-    with pytest.raises(AllowError, match="'make x' fits nothing"):
+    with pytest.raises(CoverageOptionError, match="'make x' fits nothing"):
         cover([workflow], empty, allow={"make x": "?"})
-    with pytest.raises(AllowError, match="has no reason"):
+    with pytest.raises(CoverageOptionError, match="has no reason"):
         cover([workflow], empty, allow={"make": " "})
-    with pytest.raises(AllowError, match="allow all there is"):
+    with pytest.raises(CoverageOptionError, match="allow all there is"):
         cover([workflow], empty, allow={"": "?"})
 
 
@@ -428,7 +437,6 @@ def test_a_workflow_of_a_later_generation() -> None:
         ("python3 -m pytest -s -n 8 ${TESTS:-t}", COVERED, "cuda"),
     ]
     assert coverage.rows[1].reason == "what `make` runs is written elsewhere"
-    assert texts(coverage.rows[2]) == ["runs always, not only matrix.runner[0] == 'nvidia-gb200'"]
     # The way out: reasons for what is behind `make`, and the matrix, for who knows it.
     context = {"inputs.matrix": '[["nvidia-h100"], ["nvidia-gb200"]]'}
     known = cover(
@@ -442,6 +450,57 @@ def test_a_workflow_of_a_later_generation() -> None:
         ("nvidia-gb200",),
         ("nvidia-h100", "nvidia-gb200"),
     ]
+
+
+_TOKENS = st.sampled_from(
+    [
+        *(
+            "pytest",
+            "python -m pytest",
+            "lit",
+            "ctest",
+            "pip install",
+            ".",
+            "t",
+            "t/test_a.py::x",
+            "-n 8",
+        ),
+        *(
+            "-k a",
+            "--ignore=t",
+            "--forked",
+            "X=1",
+            "export X=2;",
+            "cd t;",
+            "if [ -d t ]; then",
+            "fi",
+            "||",
+        ),
+        *(
+            "true",
+            "&&",
+            "$(ls)",
+            "${X}",
+            "${{ github.x }}",
+            "'",
+            "\n",
+            "sudo",
+            "bash -c",
+            "|",
+            "exit;",
+        ),
+    ]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(_TOKENS, max_size=12).map(" ".join))
+def test_any_shell_has_rows(run: str) -> None:
+    document = {"on": "push", "jobs": {"j": {"runs-on": "h100", "steps": [{"run": run}]}}}
+    workspace = Workspace((cuda(), LIT), (), ("t/test_a.py", "test/lit.cfg.py"))
+    coverage = cover([parse_workflow(json.dumps(document), "ci.yml")], workspace)
+    assert coverage.rows
+    assert render_table(coverage) and json.loads(render_json(coverage))["rows"]
 
 
 # --- showing -------------------------------------------------------------------------------------

@@ -276,35 +276,33 @@ class ActionRule:
 ACTIONS: tuple[ActionRule, ...] = (
     ActionRule(r"actions/checkout", "getting sources", "the generated workflow's checkout"),
     ActionRule(
-        r"actions/cache(/.*)?|hendrikmuh?s/ccache-action|mozilla-actions/sccache-action|mxschmitt/ccache",
+        r"actions/cache(/.*)?|hendrikmuhs/ccache-action|mozilla-actions/sccache-action",
         "keeping files from run to run",
         "the remote cache; downloads are artifacts",
     ),
     ActionRule(
-        r"actions/setup-python|actions/setup-java|actions/setup-node|conda-incubator/setup-miniconda"
-        r"|astral-sh/setup-uv|actions/setup-go|pypa/gh-action-pip-audit",
-        "installing packages",
+        r"actions/setup-(python|node|java|go)|conda-incubator/setup-miniconda|astral-sh/setup-uv",
+        _PACKAGES,
         "the launcher and locked resolves",
     ),
     ActionRule(
-        r"tj-actions/changed-files|dorny/paths-filter|trilom/file-changes-action",
+        r"tj-actions/changed-files|dorny/paths-filter",
         "finding what changed",
         "`pants ci-matrix --changed-since=…`",
     ),
     ActionRule(
-        r"actions/(upload|download)-artifact|actions/upload-pages-artifact|EnricoMi/publish-unit-test-result-action(/.*)?"
-        r"|dorny/test-reporter|mikepenz/action-junit-report|codecov/codecov-action",
+        r"actions/(upload|download)-artifact|dorny/test-reporter|codecov/codecov-action"
+        r"|EnricoMi/publish-unit-test-result-action(/.*)?",
         "passing files on and reporting",
         "the run report; the cache carries results between jobs",
     ),
     ActionRule(
-        r"pre-commit/action|psf/black|chartboost/ruff-action|astral-sh/ruff-action",
-        "checking format and style",
+        r"pre-commit/action|psf/black|astral-sh/ruff-action",
+        _CHECKS,
         "`pants lint ::` in the formatting lane",
     ),
     ActionRule(
-        r"jlumbroso/free-disk-space|easimon/maximize-build-space|apt/.*|awalsh128/cache-apt-pkgs-action|seanmiddleditch/gha-setup-ninja"
-        r"|lukka/get-cmake|ilammy/msvc-dev-cmd|docker/setup-.*|docker/login-action",
+        r"jlumbroso/free-disk-space|lukka/get-cmake|docker/(setup|login)-.*",
         "setting up the machine",
         "the runner's image; tools are artifacts",
     ),

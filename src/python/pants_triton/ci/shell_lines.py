@@ -65,6 +65,10 @@ class Word:
         return self.text
 
 
+#: The checkout's root.
+ROOT = Word((".",))
+
+
 @dataclass(frozen=True)
 class Command:
     """One simple command as it would be run.
@@ -81,7 +85,7 @@ class Command:
 
     words: tuple[Word, ...]
     environment: tuple[tuple[str, Word], ...] = ()
-    folder: Word = Word((".",))
+    folder: Word = ROOT
     conditions: tuple[str, ...] = ()
     may_fail: bool = False
     redirects: tuple[tuple[str, Word], ...] = ()
@@ -199,7 +203,7 @@ def run_script(
     text: str,
     *,
     environment: Mapping[str, Word],
-    folder: Word = Word((".",)),
+    folder: Word = ROOT,
     placeholders: Sequence[Unknown] = (),
 ) -> tuple[Command, ...]:
     """The simple commands of a script in their order, each as it would be run.

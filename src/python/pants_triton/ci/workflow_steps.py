@@ -311,7 +311,9 @@ class _Reader:
         outputs: dict[str, list[Any]] = {}
         for combination in combinations:
             state = _Job(name, combination, {}, {}, needs)
-            for scope in (self.document.get("env"), job.get("env")):
+            container = job.get("container")
+            own = container.get("env") if isinstance(container, dict) else None
+            for scope in (own, self.document.get("env"), job.get("env")):
                 state.env.update(self.environment(scope, state))
             runner = self.runner(job, state, matrix.get("matrix"))
             for index, step in enumerate(listed):

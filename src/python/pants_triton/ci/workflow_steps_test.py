@@ -130,6 +130,7 @@ def test_environment_of_all_scopes_and_of_the_steps_before() -> None:
           a:
             runs-on: x
             env: {B: true, D: "${{ env.A }}"}
+            container: {image: x, env: {G: 7, B: 8}}
             steps:
             - run: echo "E=5" >> "$GITHUB_ENV"
             - {run: pytest, env: {A: 010, F: "${{ secrets.F }}"}}
@@ -138,7 +139,7 @@ def test_environment_of_all_scopes_and_of_the_steps_before() -> None:
     (command,) = workflow.steps[1].runs[0].commands
     assert {name: word.text for name, word in command.environment} == {
         **{"A": "10", "B": "true", "C": "1.5", "D": "1", "E": "5"},
-        "F": "${{ secrets.F }}",
+        **{"F": "${{ secrets.F }}", "G": "7"},
     }
 
 
