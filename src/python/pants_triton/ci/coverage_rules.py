@@ -239,11 +239,12 @@ def _declared(
     builds = closures.builds(target)
     if target.has_field(GTestSourceField):
         folder = closures.project_folder(target)
+        gtest_env = target[GTestEnvField].value
         return DeclaredTest(
             address=address.spec,
             tool="gtest",
             path=folder,
-            env=_pairs(target[GTestEnvField].value or {}),
+            env=_pairs(gtest_env) if gtest_env else (),
             project=folder,
             builds=builds,
         )

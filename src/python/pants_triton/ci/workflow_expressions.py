@@ -63,8 +63,8 @@ def interpolate(text: str, lookup: Lookup) -> tuple[str | Unknown, ...]:
     end = 0
     for match in _INTERPOLATION.finditer(text):
         value = evaluate(match[1], lookup)
-        shown_value = Unknown(value.text) if isinstance(value, Unknown) else shown(value)
-        parts += [text[end : match.start()], shown_value]
+        parts.append(text[end : match.start()])
+        parts.append(Unknown(value.text) if isinstance(value, Unknown) else shown(value))
         end = match.end()
     return tuple(part for part in (*parts, text[end:]) if part != "")
 
