@@ -9,7 +9,13 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from pants.core.goals.test import TestFieldSet, TestRequest, TestResult, TestSubsystem
+from pants.core.goals.test import (
+    TestExtraEnv,
+    TestFieldSet,
+    TestRequest,
+    TestResult,
+    TestSubsystem,
+)
 from pants.core.util_rules.partitions import Partition, PartitionerType, Partitions
 from pants.engine.addresses import Address, Addresses, UnparsedAddressInputs
 from pants.engine.engine_aware import EngineAwareReturnType
@@ -237,6 +243,7 @@ async def run_gtest(
     batch: GTestRequest.Batch[GTestFieldSet, GTestMetadata],
     gtest: GTest,
     test_subsystem: TestSubsystem,
+    extra_env: TestExtraEnv,
 ) -> TestResult:
     field_set, metadata = batch.single_element, batch.partition_metadata
     if metadata.not_run:
@@ -280,11 +287,15 @@ async def run_gtest(
             Get(Digest, AddPrefix(digest, BUILD)),
         )
         input_digest = await Get(Digest, MergeDigests((built_digest, wrapper.digest)))
-        env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", **tools.runtime_env}
+        env = {
+            **{"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+            **tools.runtime_env,
+            **tools.test_environment,
+            **extra_env.env,
+        }
         if metadata.shards > 1:
             env["GTEST_TOTAL_SHARDS"] = str(metadata.shards)
             env["GTEST_SHARD_INDEX"] = str(metadata.shard)
-        env.update(tools.test_environment)
         env.update(field_set.env.value or {})
         process = Process(
             (

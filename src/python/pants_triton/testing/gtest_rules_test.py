@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 import pytest
-from pants.core.goals.test import TestResult
+from pants.core.goals.test import TestResult, get_filtered_environment
 from pants.core.util_rules.partitions import Partitions
 from pants.testutil.rule_runner import QueryRule
 
@@ -75,6 +75,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
         tmp_path_factory.mktemp("native"),
         rules=[
             *gtest_rules.rules(),
+            get_filtered_environment,
             QueryRule(Partitions, (GTestRequest.PartitionRequest,)),
             QueryRule(TestResult, (GTestRequest.Batch,)),
         ],
@@ -135,6 +136,13 @@ def test_shards_and_environment(project: Project) -> None:
         index = int(name.partition("-shard-")[2][0]) - 1
         assert f"shard {index} of 2, FROM_BUILD yes" in result.stdout
         assert reports(project, result) == [b"<testsuites shard='%d'/>" % index]
+
+
+def test_environment_of_all_tests(project: Project) -> None:
+    project.runner.begin("--test-extra-env-vars=['FROM_BUILD=no']")
+    assert all("FROM_BUILD no" in result.stdout for result in run_tests(project).values())
+    project.edit("BUILD", 'name="unit",', 'name="unit", env={"FROM_BUILD": "yes"},')
+    assert all("FROM_BUILD yes" in result.stdout for result in run_tests(project).values())
 
 
 def test_arguments(project: Project) -> None:

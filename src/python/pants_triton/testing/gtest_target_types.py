@@ -36,7 +36,12 @@ class GTestDependenciesField(CMakeOutputDependenciesField):
 
 class GTestEnvField(DictStringToStringField):
     alias = "env"
-    help = "Environment variables of the test programs. Their values are part of the cache key."
+    help = help_text(
+        """
+        Environment variables of the test programs, beside those of `[test].extra_env_vars`. Their values
+        are part of the cache key.
+        """
+    )
 
 
 class GTestShardsField(IntField):
