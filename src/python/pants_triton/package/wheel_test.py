@@ -54,8 +54,11 @@ def test_pip_installs_it(tree: Path, tmp_path: Path) -> None:
     wheel = make(tree)
     assert wheel.name == "demo-1.0-py3-none-any.whl"
     target = tmp_path / "site"
+    # This process' own Python need not have pip.
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
     # It compares all files with RECORD.
-    pip = [sys.executable, "-m", "pip", "install", "--no-index", f"--target={target}", str(wheel)]
+    pip = [venv / "bin/python", "-m", "pip", "install", "--no-index", f"--target={target}", wheel]
     subprocess.run(pip, check=True, stdout=subprocess.DEVNULL)
     run = [sys.executable, "-c", "import demo; print(demo.ANSWER)"]
     env = {"PYTHONPATH": str(target)}
