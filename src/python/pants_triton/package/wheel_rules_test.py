@@ -98,10 +98,14 @@ def test_pip_installs_it(project: Project, tmp_path: Path) -> None:
     built = package(project)
     project.runner.scheduler.write_digest(built.digest, path_prefix="dist")
     path = Path(project.runner.build_root, "dist/demo-1.0-py3-none-any.whl")
-    pip = [sys.executable, "-m", "pip", "install", "--no-index", f"--target={tmp_path}", str(path)]
+    # This process' own Python need not have pip.
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+    target = tmp_path / "site"
+    pip = [venv / "bin/python", "-m", "pip", "install", "--no-index", f"--target={target}", path]
     subprocess.run(pip, check=True, stdout=subprocess.DEVNULL)
     run = [sys.executable, "-c", "import demo; print(demo.ANSWER)"]
-    env = {"PYTHONPATH": str(tmp_path)}
+    env = {"PYTHONPATH": str(target)}
     assert subprocess.run(run, env=env, check=True, stdout=subprocess.PIPE).stdout == b"42\n"
 
 
