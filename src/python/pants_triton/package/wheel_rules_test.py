@@ -102,8 +102,8 @@ def test_pip_installs_it(project: Project, tmp_path: Path) -> None:
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
     target = tmp_path / "site"
-    pip = [venv / "bin/python", "-m", "pip", "install", "--no-index", f"--target={target}", path]
-    subprocess.run(pip, check=True, stdout=subprocess.DEVNULL)
+    pip = [str(venv / "bin/python"), "-m", "pip", "install", "--no-index", f"--target={target}"]
+    subprocess.run([*pip, str(path)], check=True, stdout=subprocess.DEVNULL)
     run = [sys.executable, "-c", "import demo; print(demo.ANSWER)"]
     env = {"PYTHONPATH": str(target)}
     assert subprocess.run(run, env=env, check=True, stdout=subprocess.PIPE).stdout == b"42\n"
