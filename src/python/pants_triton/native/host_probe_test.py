@@ -162,20 +162,20 @@ def test_linker_scripts(script: str, paths: list[str], names: list[str] | None) 
     "text",
     [
         pytest.param(
-            "main: \\\n  /usr/lib/crt1.o \\\n  /tmp/x.o \\\n  /lib/libc.so.6 \\\n", id="GNU"
+            "main: \\\n  /usr/lib/crt1.o \\\n  /build/x.o \\\n  /lib/libc.so.6 \\\n", id="GNU"
         ),
         pytest.param(
-            "main: \\\n  /usr/lib/crt1.o \\\n  /tmp/x.o \\\n  /lib/libc.so.6\n\n/usr/lib/crt1.o:\n\n"
-            "/tmp/x.o:\n\n/lib/libc.so.6:\n",
+            "main: \\\n  /usr/lib/crt1.o \\\n  /build/x.o \\\n  /lib/libc.so.6\n\n/usr/lib/crt1.o:\n\n"
+            "/build/x.o:\n\n/lib/libc.so.6:\n",
             id="gold and lld",
         ),
         pytest.param(
-            "main: /usr/lib/crt1.o /tmp/x.o /lib/libc.so.6\n\n/usr/lib/crt1.o:\n", id="mold"
+            "main: /usr/lib/crt1.o /build/x.o /lib/libc.so.6\n\n/usr/lib/crt1.o:\n", id="mold"
         ),
     ],
 )
 def test_what_a_linker_read(text: str) -> None:
-    assert depfile_members(text) == ["/usr/lib/crt1.o", "/tmp/x.o", "/lib/libc.so.6"]
+    assert depfile_members(text) == ["/usr/lib/crt1.o", "/build/x.o", "/lib/libc.so.6"]
 
 
 def test_shared_libraries() -> None:
