@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
 
 import pytest
 from pants.engine.internals.scheduler import ExecutionError
-from pants.engine.process import Process, ProcessResult
+from pants.engine.process import Process, ProcessCacheScope, ProcessResult
 from pants.testutil.rule_runner import QueryRule, RuleRunner
 
 from pants_triton.kernel_cache import rules as kernel_cache_rules
@@ -42,7 +43,9 @@ class Runner:
         return self._runner.request(KernelCacheClient, [])
 
     def output(self, process: Process) -> list[str]:
-        return self._runner.request(ProcessResult, [process]).stdout.decode().splitlines()
+        # The settings are in no key, so another test's output would be this one's.
+        fresh = dataclasses.replace(process, cache_scope=ProcessCacheScope.PER_SESSION)
+        return self._runner.request(ProcessResult, [fresh]).stdout.decode().splitlines()
 
 
 @pytest.fixture
