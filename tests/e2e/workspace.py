@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 from dataclasses import dataclass, field
@@ -59,6 +60,11 @@ case "$1" in
 esac
 """
 
+# Pants gives up on a program that it just wrote when another process, forked in that moment, keeps
+# the file open for some tenths of a second, which happens where far more runs than there are cores.
+_NOT_STARTED = "retries for ETXTBSY"
+_ATTEMPTS = 3
+
 
 @dataclass(frozen=True)
 class PantsRun:
@@ -113,16 +119,21 @@ class Workspace:
     def pants(self, *args: str, env: Mapping[str, str] | None = None, cwd: str = ".") -> PantsRun:
         """Run this repository's launcher in the workspace, or in a folder `cwd` of it."""
         folder = self.root / cwd
-        process = subprocess.run(
-            [str(REPOSITORY / "pants"), *args],
-            cwd=folder,
-            # As a shell does; Pants learns from it where in the workspace one stands.
-            env={**self._env, "PWD": str(folder), **(env or {})},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=600,
-        )
+        for _ in range(_ATTEMPTS):
+            process = subprocess.run(
+                [str(REPOSITORY / "pants"), *args],
+                cwd=folder,
+                # As a shell does; Pants learns from it where in the workspace one stands.
+                env={**self._env, "PWD": str(folder), **(env or {})},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=600,
+            )
+            # In full where a test fails: pytest cuts the values of an assertion short.
+            print(f"$ ./pants {shlex.join(args)}\n{process.stdout}")
+            if _NOT_STARTED not in process.stdout:
+                break
         return PantsRun(process.returncode, process.stdout)
 
     def start_pants(
