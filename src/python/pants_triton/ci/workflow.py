@@ -302,6 +302,11 @@ def _work(lane: Lane) -> dict[str, object]:
             trusted = f"({trusted})"
         header = '{{"authorization": "Bearer {0}"}}'
         step["env"] = {
+            # A server may write on another port than it reads on without a token.
+            "PANTS_REMOTE_STORE_ADDRESS": _expression(
+                f"{trusted} && vars.PANTS_REMOTE_STORE_WRITE_ADDRESS"
+                " || vars.PANTS_REMOTE_STORE_ADDRESS"
+            ),
             "PANTS_REMOTE_CACHE_WRITE": _expression(
                 f"{trusted} && vars.PANTS_REMOTE_STORE_ADDRESS != ''"
             ),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any, Sequence
 
 import pytest
 import yaml
@@ -30,6 +31,7 @@ from pants_triton.ci.workflow import (
     parse_actions,
     render_workflows,
 )
+from pants_triton.ci.workflow_expressions import interpolate
 
 SETTINGS = WorkflowSettings(
     actions=(
@@ -220,6 +222,7 @@ JOBS = {
           persist-credentials: false
       - name: Test
         env:
+          PANTS_REMOTE_STORE_ADDRESS: ${{ github.event_name == 'push' && vars.PANTS_REMOTE_STORE_WRITE_ADDRESS || vars.PANTS_REMOTE_STORE_ADDRESS }}
           PANTS_REMOTE_CACHE_WRITE: ${{ github.event_name == 'push' && vars.PANTS_REMOTE_STORE_ADDRESS != '' }}
           PANTS_REMOTE_STORE_HEADERS: >-
             ${{ github.event_name == 'push' && secrets.PANTS_REMOTE_CACHE_TOKEN != '' && format('{{"authorization": "Bearer {0}"}}', secrets.PANTS_REMOTE_CACHE_TOKEN) || '{}' }}
@@ -255,6 +258,7 @@ JOBS = {
           persist-credentials: false
       - name: Test
         env:
+          PANTS_REMOTE_STORE_ADDRESS: ${{ (github.event_name == 'merge_group' || github.event_name == 'push') && vars.PANTS_REMOTE_STORE_WRITE_ADDRESS || vars.PANTS_REMOTE_STORE_ADDRESS }}
           PANTS_REMOTE_CACHE_WRITE: ${{ (github.event_name == 'merge_group' || github.event_name == 'push') && vars.PANTS_REMOTE_STORE_ADDRESS != '' }}
           PANTS_REMOTE_STORE_HEADERS: >-
             ${{ (github.event_name == 'merge_group' || github.event_name == 'push') && secrets.PANTS_REMOTE_CACHE_TOKEN != '' && format('{{"authorization": "Bearer {0}"}}', secrets.PANTS_REMOTE_CACHE_TOKEN) || '{}' }}
@@ -381,6 +385,33 @@ def test_a_token_is_only_where_the_cache_is_written() -> None:
             assert line.strip().startswith(
                 ("${{ github.event_name == 'push' && ", "${{ (github.event_")
             )
+
+
+@pytest.mark.parametrize(
+    ("event", "variables", "address", "writes"),
+    [
+        ("pull_request", {"": "grpcs://read", "WRITE_": "grpcs://write"}, "grpcs://read", "false"),
+        ("push", {"": "grpcs://read", "WRITE_": "grpcs://write"}, "grpcs://write", "true"),
+        ("merge_group", {"": "grpcs://both"}, "grpcs://both", "true"),
+        ("push", {}, "", "false"),
+    ],
+)
+def test_the_address_is_the_writing_one_where_the_cache_is_written(
+    event: str, variables: dict[str, str], address: str, writes: str
+) -> None:
+    def lookup(path: Sequence[Any]) -> Any:
+        if path[0] == "vars":
+            prefix, _, kind = str(path[1]).partition("STORE_")
+            assert prefix == "PANTS_REMOTE_"
+            return variables.get(kind[: -len("ADDRESS")], "")
+        return {("github", "event_name"): event, ("secrets", "PANTS_REMOTE_CACHE_TOKEN"): "t"}[
+            tuple(path)
+        ]
+
+    [step] = [s for s in yaml.safe_load(rendered(ROCM))["jobs"][ROCM.name]["steps"] if "env" in s]
+    env = {name: "".join(map(str, interpolate(v, lookup))) for name, v in step["env"].items()}
+    assert env["PANTS_REMOTE_STORE_ADDRESS"] == address
+    assert env["PANTS_REMOTE_CACHE_WRITE"] == writes
 
 
 def test_lanes_of_a_workflow_agree_on_branches() -> None:
