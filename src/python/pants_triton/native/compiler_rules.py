@@ -95,9 +95,7 @@ async def find_host_compiler(
         ),
     )
     try:
-        compiler = read_record(
-            result.stdout.decode(), request.linker, native.host_files, bool(request.trees)
-        )
+        compiler = read_record(result.stdout.decode(), native.host_files, bool(request.trees))
     except HostCompilerError as e:
         raise NativeError(str(e)) from None
     logger.debug(

@@ -35,6 +35,7 @@ from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 from pants.util.strutil import help_text, softwrap
 
+from pants_triton.native.edge_rules import GeneratedInputs, GeneratedInputsRequest
 from pants_triton.native.editor import (
     DATABASE,
     USES,
@@ -50,12 +51,7 @@ from pants_triton.native.editor import (
     write_file,
 )
 from pants_triton.native.layout import BUILD
-from pants_triton.native.rules import (
-    GeneratedInputs,
-    GeneratedInputsRequest,
-    NativeProject,
-    NativeProjectRequest,
-)
+from pants_triton.native.project_rules import NativeProject, NativeProjectRequest
 from pants_triton.native.subsystem import NativeError
 from pants_triton.native.target_types import CMakeProjectSourcesField
 

@@ -32,12 +32,7 @@ from pants_triton.artifact.lock import Row, UrlEntry, make_lock, write_lock
 from pants_triton.artifact.target_types import ARTIFACT_TARGET_TYPES
 from pants_triton.native import rules as native_rules
 from pants_triton.native.layout import BUILD
-from pants_triton.native.rules import (
-    BuiltFiles,
-    BuiltFilesRequest,
-    BuiltOutput,
-    BuiltOutputRequest,
-)
+from pants_triton.native.rules import BuiltFiles, BuiltFilesRequest, BuiltOutput, BuiltOutputRequest
 from pants_triton.native.target_types import NATIVE_TARGET_TYPES
 from pants_triton.program import rules as program_rules
 

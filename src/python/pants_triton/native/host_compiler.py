@@ -56,7 +56,6 @@ class HostCompiler:
     folders: tuple[str, ...]
     files: tuple[str, ...]
     extra: tuple[str, ...] = ()
-    linker: str = ""
     link_depfile: bool = False
     sdk: str = ""
 
@@ -92,13 +91,10 @@ _LINK_ADVICE = (
 )
 
 
-def read_record(
-    text: str, linker: str = "", files: Sequence[str] = (), is_toolchain: bool = False
-) -> HostCompiler:
+def read_record(text: str, files: Sequence[str] = (), is_toolchain: bool = False) -> HostCompiler:
     """The compiler of `host_probe`'s record.
 
     :param is_toolchain: whether it is an artifact's, with this host's headers and libraries.
-    :param linker: that was asked for, "" for the compiler's own.
     :param files: of the option `[native].host_files`.
     :raises HostCompilerError: if there is none.
     """
@@ -124,7 +120,6 @@ def read_record(
         folders=tuple(folders),
         files=tuple(paths),
         extra=tuple(extra),
-        linker=linker,
         link_depfile=record["link_depfile"],
         sdk=(record["sdk"] or {}).get("path", ""),
     )

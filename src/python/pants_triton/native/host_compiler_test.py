@@ -52,8 +52,8 @@ RECORD: dict[str, Any] = {
 }
 
 
-def compiler_of(*host_files: str, fuse: str = "", **changes: Any) -> HostCompiler:
-    return read_record(json.dumps({**RECORD, **changes}), fuse, host_files)
+def compiler_of(*host_files: str, **changes: Any) -> HostCompiler:
+    return read_record(json.dumps({**RECORD, **changes}), host_files)
 
 
 def test_a_record() -> None:
@@ -206,7 +206,7 @@ def test_a_link_tells_what_it_reads(rule: str, command: str, expected: str | Non
 def test_the_toolchain_file() -> None:
     assert (
         host_toolchain_file(
-            compiler_of(fuse="mold"),
+            compiler_of(),
             "/sandbox",
             ["3rdparty/cmake", "3rdparty/llvm"],
             Settings("-ffile-prefix-map=/sandbox=.", "mold", use_host=True),

@@ -35,7 +35,7 @@ from pants_triton.artifact.rules import ArtifactTree, ArtifactTreeRequest
 from pants_triton.artifact.target_types import ArtifactSourceField
 from pants_triton.native.editor import DATABASE
 from pants_triton.native.layout import BUILD
-from pants_triton.native.rules import NativeProject, NativeProjectRequest
+from pants_triton.native.project_rules import NativeProject, NativeProjectRequest
 from pants_triton.native.target_types import CMakeOutputProjectField, CMakeOutputSourceField
 from pants_triton.package.metadata import Metadata, MetadataError, python_tags
 from pants_triton.package.rules import AssembledPackage, AssembledPackageRequest, PackageError

@@ -9,13 +9,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from pants.core.goals.test import (
-    TestExtraEnv,
-    TestFieldSet,
-    TestRequest,
-    TestResult,
-    TestSubsystem,
-)
+from pants.core.goals.test import TestExtraEnv, TestFieldSet, TestRequest, TestResult, TestSubsystem
 from pants.core.util_rules.partitions import Partition, PartitionerType, Partitions
 from pants.engine.addresses import Address, Addresses, UnparsedAddressInputs
 from pants.engine.engine_aware import EngineAwareReturnType
@@ -38,16 +32,11 @@ from pants.util.logging import LogLevel
 
 from pants_triton.native.edges import named_paths
 from pants_triton.native.layout import BUILD, CHROOT, ROOT_TOKEN, below
-from pants_triton.native.rules import (
-    BuiltFiles,
-    BuiltFilesRequest,
-    NativeProject,
-    NativeProjectRequest,
-    ProjectTools,
-    ProjectToolsRequest,
-)
+from pants_triton.native.project_rules import NativeProject, NativeProjectRequest
+from pants_triton.native.rules import BuiltFiles, BuiltFilesRequest
 from pants_triton.native.subsystem import NativeError
 from pants_triton.native.target_types import CMakeOutputProjectField
+from pants_triton.native.tools_rules import ProjectTools, ProjectToolsRequest
 from pants_triton.testing.gtest_plan import test_programs
 from pants_triton.testing.gtest_subsystem import GTest
 from pants_triton.testing.gtest_target_types import (

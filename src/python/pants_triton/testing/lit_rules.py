@@ -80,25 +80,15 @@ from pants_triton.hardware.target_types import (
     ExclusiveDeviceField,
     HardwareField,
 )
+from pants_triton.native.configure_rules import ConfiguredProject, ConfiguredProjectRequest
 from pants_triton.native.layout import BUILD
-from pants_triton.native.rules import (
-    BuiltOutputs,
-    BuiltOutputsRequest,
-    ConfiguredProject,
-    ConfiguredProjectRequest,
-    ProjectTools,
-    ProjectToolsRequest,
-)
+from pants_triton.native.rules import BuiltOutputs, BuiltOutputsRequest
 from pants_triton.native.subsystem import NativeError
 from pants_triton.native.target_types import CMakeOutputSourceField
+from pants_triton.native.tools_rules import ProjectTools, ProjectToolsRequest
 from pants_triton.program.rules import Program, ProgramRequest
 from pants_triton.testing.command import lease_arguments, needs_lease, process_environment
-from pants_triton.testing.lit_driver import (
-    PROGRAM_MODULES,
-    SKIPPED_CODES,
-    Outcome,
-    junit_report,
-)
+from pants_triton.testing.lit_driver import PROGRAM_MODULES, SKIPPED_CODES, Outcome, junit_report
 from pants_triton.testing.lit_plan import (
     AGENT,
     PROGRAM,
@@ -141,12 +131,7 @@ from pants_triton.testing.lit_target_types import (
     LitToolsField,
 )
 from pants_triton.testing.planning import NotRunnable, Plan, Runnable
-from pants_triton.testing.rules import (
-    NotRunTest,
-    NotRunTestRequest,
-    TestPlan,
-    TestPlanRequest,
-)
+from pants_triton.testing.rules import NotRunTest, NotRunTestRequest, TestPlan, TestPlanRequest
 from pants_triton.workunits import NOT_RUN, work_metadata
 
 logger = logging.getLogger(__name__)

@@ -36,17 +36,11 @@ from pants_triton.artifact.rules import ArtifactTree, ArtifactTrees, ArtifactTre
 from pants_triton.artifact.settings import Settings
 from pants_triton.artifact.target_types import WheelArtifactTarget
 from pants_triton.hardware.rules import HardwareAgent
+from pants_triton.native.configure_rules import ConfiguredProject, ConfiguredProjectRequest
 from pants_triton.native.layout import Toolchain
-from pants_triton.native.rules import (
-    BuiltOutput,
-    BuiltOutputs,
-    BuiltOutputsRequest,
-    ConfiguredProject,
-    ConfiguredProjectRequest,
-    ProjectTools,
-    ProjectToolsRequest,
-)
+from pants_triton.native.rules import BuiltOutput, BuiltOutputs, BuiltOutputsRequest
 from pants_triton.native.target_types import NATIVE_TARGET_TYPES
+from pants_triton.native.tools_rules import ProjectTools, ProjectToolsRequest
 from pants_triton.program.rules import pack_program
 from pants_triton.testing import lit_rules
 from pants_triton.testing.lit_rules import LitTestFieldSet, LitTestRequest
