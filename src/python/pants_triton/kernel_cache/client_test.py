@@ -8,6 +8,7 @@ from typing import Callable, Iterator
 
 import grpc
 import pytest
+import trustme
 
 from pants_triton.kernel_cache.client import CacheClient
 from pants_triton.kernel_cache.errors import (
@@ -283,3 +284,71 @@ def test_certificates_that_are_none(tmp_path: Path) -> None:
 def test_nobody_is_there() -> None:
     with pytest.raises(Unavailable, match="refused"):
         CacheClient(Settings("localhost:1")).load(NAME, "k.json")
+
+
+# --- encrypted ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def ca(authority: trustme.CA, tmp_path: Path) -> str:
+    path = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(path))
+    return str(path)
+
+
+def identity(authority: trustme.CA, name: str) -> grpc.ServerCredentials:
+    """The credentials of a server that is called `name`."""
+    certificate = authority.issue_cert(name)
+    chain = b"".join(part.bytes() for part in certificate.cert_chain_pems)
+    return grpc.ssl_server_credentials([(certificate.private_key_pem.bytes(), chain)])
+
+
+def test_an_encrypted_connection(
+    server: FaultyServer, authority: trustme.CA, ca: str, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    with running(server, identity(authority, "localhost")) as port:
+        settings = Settings(f"localhost:{port}", is_tls=True, ca=ca, token_file=str(token))
+        client = CacheClient(settings)
+        client.save(NAME, FILES)
+        assert client.load(NAME, "k.json") == FILES
+        assert server.metadata["authorization"] == "Bearer secret"
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("certified", "is_trusted", "message"),
+    [
+        pytest.param("localhost", False, "CERTIFICATE_VERIFY_FAILED", id="unknown authority"),
+        pytest.param("cache.example.org", True, "Hostname mismatch", id="another's certificate"),
+    ],
+)
+def test_a_server_that_is_not_who_it_should_be(
+    server: FaultyServer,
+    authority: trustme.CA,
+    ca: str,
+    certified: str,
+    is_trusted: bool,
+    message: str,
+) -> None:
+    issuer = authority if is_trusted else trustme.CA()
+    with running(server, identity(issuer, certified)) as port:
+        client = CacheClient(Settings(f"localhost:{port}", is_tls=True, ca=ca))
+        with pytest.raises(Unavailable, match=message):
+            client.load(NAME, "k.json")
+    assert not server.calls
+
+
+def test_no_plain_client_of_an_encrypted_server(
+    server: FaultyServer, authority: trustme.CA
+) -> None:
+    with running(server, identity(authority, "localhost")) as port:
+        with pytest.raises(Unavailable):
+            CacheClient(Settings(f"localhost:{port}", timeout_s=2)).load(NAME, "k.json")
+    assert not server.calls
