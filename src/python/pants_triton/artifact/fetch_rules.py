@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import os
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Iterator
@@ -32,7 +33,7 @@ from pants_triton.artifact.lock import Entry, entry_json, shown_size
 from pants_triton.artifact.settings import Settings
 from pants_triton.artifact.settings_file import leave_python, lent_settings
 from pants_triton.artifact.subsystem import ArtifactError, ArtifactOptionError, ArtifactSubsystem
-from pants_triton.program.rules import Program, ProgramPython, ProgramRequest
+from pants_triton.program.rules import Program, ProgramRequest
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +103,11 @@ async def pack_fetch_program() -> FetchProgram:
 
 @dataclass(frozen=True)
 class FetchSettings:
-    """How this user's downloads are done, and with which Python: both kept out of every process' key."""
+    """How this user's downloads are done, and with which Python: both kept out of every process' key.
+
+    :param python: Pants' own. It is there, which a search of the host would take seconds to say where
+        many are installed.
+    """
 
     settings: Settings = field(repr=False)
     python: str
@@ -147,7 +152,6 @@ async def make_fetch_settings(
     artifact: ArtifactSubsystem,
     python_repos: PythonRepos,
     global_options: GlobalOptions,
-    python: ProgramPython,
 ) -> FetchSettings:
     for name, value in (("tries", artifact.tries), ("stall_timeout", artifact.stall_timeout)):
         if value <= 0:
@@ -183,7 +187,7 @@ async def make_fetch_settings(
             stall_timeout_s=artifact.stall_timeout,
             max_bytes=artifact.max_tree_size,
         ),
-        python.path.path,
+        sys.executable,
         str(cache_folder(global_options)),
     )
 

@@ -182,8 +182,8 @@ def repair(args: argparse.Namespace, wheel: Path, libraries: Sequence[Path]) -> 
     `libraries`, in the folder `args.output`."""
     if sys.version_info < (3, 9):
         raise WheelError(
-            f"auditwheel needs Python 3.9 or newer, but {sys.executable} is "
-            f"{platform.python_version()}: name another in `[python-bootstrap].search_path`."
+            f"auditwheel needs Python 3.9 or newer, but {sys.executable}, which Pants runs on, is "
+            f"{platform.python_version()}: let Pants run on a CPython 3.9."
         )
     tool = args.auditwheel.resolve()
     env = {

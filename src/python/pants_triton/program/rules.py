@@ -98,8 +98,8 @@ async def find_program_python(python_bootstrap: PythonBootstrap) -> ProgramPytho
         if paths.first_path:
             return ProgramPython(paths.first_path)
     raise BinaryNotFoundError(
-        "No Python 3.8 or newer was found for the programs that look for hardware and fetch "
-        "artifacts. Install one, or name one in `[python-bootstrap].search_path`, which is now "
+        "No Python 3.8 or newer was found for the programs that look for hardware and for a "
+        "compiler. Install one, or name one in `[python-bootstrap].search_path`, which is now "
         f"{list(python_bootstrap.interpreter_search_paths)}."
     )
 

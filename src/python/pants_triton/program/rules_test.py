@@ -123,8 +123,8 @@ def test_no_python(rule_runner: RuleRunner, tmp_path: Path) -> None:
     an_interpreter(tmp_path / "old", "python3", exit_code=1)
     with engine_error(
         BinaryNotFoundError,
-        contains="No Python 3.8 or newer was found for the programs that look for hardware and fetch "
-        "artifacts. Install one, or name one in `[python-bootstrap].search_path`, which is now "
+        contains="No Python 3.8 or newer was found for the programs that look for hardware and for a "
+        "compiler. Install one, or name one in `[python-bootstrap].search_path`, which is now "
         f"['{tmp_path}/old'].",
     ):
         find_python(rule_runner, tmp_path / "old")
