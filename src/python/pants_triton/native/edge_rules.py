@@ -28,7 +28,6 @@ from pants_triton.native.edges import (
     declared_inputs,
     edge_process,
     is_program_link,
-    make_step,
     may_read,
     named_paths,
     offline,
@@ -141,10 +140,10 @@ async def _declared(
                 files.add(path)
             elif path not in ("", BUILD):
                 files.update(e for e in project.entries if e.startswith(f"{path}/"))
+        graph = project.graph
+        files.update(graph.for_any)
         files.update(
-            path
-            for path in project.entries
-            if path.startswith(f"{BUILD}/") and may_read(step.command, path)
+            path for path in graph.entries.keys() - graph.for_any if may_read(step.command, path)
         )
     files -= set(step.outputs)
     needed = sorted({project.makers[path] for path in files if path in project.makers} - {index})
@@ -172,7 +171,9 @@ async def run_edge(request: EdgeRequest) -> EdgeResult:
     project = await Get(NativeProject, NativeProjectRequest(request.project))
     edge = project.manifest.edges[request.index]
     host = project.host
-    step = make_step(edge, host.origin if host else "$ORIGIN", project.compile_flags)
+    step = project.graph.step(
+        request.index, host.origin if host else "$ORIGIN", project.compile_flags
+    )
     if host:
         step = traced_link(step, edge.rule, host)
     output = next((path[len(BUILD) + 1 :] for path in step.outputs if below(path, [BUILD])), "")
@@ -217,8 +218,9 @@ async def run_edge(request: EdgeRequest) -> EdgeResult:
         ),
     )
     input_digest = await Get(Digest, MergeDigests((own, *(result.digest for result in results))))
-    number = project.numbers.get(request.index)
-    count = f"[{number}/{len(project.numbers)}] " if number else ""
+    numbers = project.graph.numbers
+    number = numbers.get(request.index)
+    count = f"[{number}/{len(numbers)}] " if number else ""
     process = Process(
         argv=argv,
         env=project.configured.env,
@@ -292,7 +294,7 @@ class GeneratedInputs:
 @rule
 async def find_generated_inputs(request: GeneratedInputsRequest) -> GeneratedInputs:
     project = await Get(NativeProject, NativeProjectRequest(request.project))
-    step = make_step(project.manifest.edges[request.index])
+    step = project.graph.step(request.index)
     folders: set[str] = set()
     if step.compile is not None:
         files, folders, built = await _included_inputs(project, step)

@@ -128,7 +128,7 @@ async def find_project_commands(request: ProjectCommandsRequest) -> ProjectComma
     address = request.address
     try:
         project = await Get(NativeProject, NativeProjectRequest(address))
-        text = project.texts.get(f"{BUILD}/{DATABASE}")
+        text = project.graph.texts.get(f"{BUILD}/{DATABASE}")
         if text is None:
             raise DatabaseError(
                 f"CMake wrote no {DATABASE}: the project switches CMAKE_EXPORT_COMPILE_COMMANDS off"

@@ -19,6 +19,7 @@ from pants_triton.native.configure_rules import (
     ProjectSourcesRequest,
     refuse_unseen,
 )
+from pants_triton.native.edges import Step, make_step, may_read
 from pants_triton.native.host_compiler import HostCompiler
 from pants_triton.native.includes import Resolver, Scans
 from pants_triton.native.layout import BUILD, ROOT_TOKEN, in_root
@@ -28,6 +29,84 @@ from pants_triton.native.tools_rules import ProjectTools, ProjectToolsRequest
 
 # Scans of sources, by content: what didn't change is not scanned again while a daemon lives.
 _SCANS = Scans()
+
+
+@dataclass(frozen=True)
+class BuildGraphRequest(EngineAwareParameter):
+    """Asks for what CMake wrote, read."""
+
+    address: Address
+    configured: ConfiguredProject
+
+    def debug_hint(self) -> str:
+        return self.address.spec
+
+
+@dataclass(frozen=True)
+class BuildGraph:
+    """What CMake wrote, read: the same until CMake writes something else, whatever sources say.
+
+    :param entries: the files that CMake wrote, by their paths below the sandbox's root.
+    :param texts: their content, by the same paths.
+    :param makers: the edge that makes a file, by the file's path.
+    :param numbers: of each edge that isn't phony, by index, counted as ninja counts them.
+    :param for_any: those of `entries` that any custom command may read; others are named.
+    """
+
+    configured: ConfiguredProject
+    manifest: Manifest = field(compare=False, repr=False)
+    entries: Mapping[str, FileEntry | SymlinkEntry] = field(compare=False, repr=False)
+    texts: Mapping[str, bytes] = field(compare=False, repr=False)
+    makers: Mapping[str, int] = field(compare=False, repr=False)
+    numbers: Mapping[int, int] = field(compare=False, repr=False)
+    for_any: frozenset[str] = field(compare=False, repr=False)
+    _steps: dict[tuple[object, ...], Step] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+
+    def step(self, index: int, origin: str = "$ORIGIN", flags: tuple[str, ...] = ()) -> Step:
+        """`make_step` of an edge, made once."""
+        key = (index, origin, flags)
+        if key not in self._steps:
+            self._steps[key] = make_step(self.manifest.edges[index], origin, flags)
+        return self._steps[key]
+
+
+@rule(desc="Read a project's ninja manifest", level=LogLevel.DEBUG)
+async def read_graph(request: BuildGraphRequest) -> BuildGraph:
+    contents, entries = await MultiGet(
+        Get(DigestContents, Digest, request.configured.digest),
+        Get(DigestEntries, Digest, request.configured.digest),
+    )
+    texts = {file.path: file.content for file in contents}
+
+    def manifest_text(name: str) -> str:
+        return texts[f"{BUILD}/{name}"].decode("utf-8", "surrogateescape")
+
+    try:
+        manifest = read_manifest(manifest_text)
+    except ManifestError as e:
+        raise NativeError(f"{request.address}: {e}") from None
+    makers = {
+        path: index
+        for index, edge in enumerate(manifest.edges)
+        # The edge that would configure anew: that has been done.
+        if not edge.is_phony and not edge.generator
+        for path in (in_root(output) for output in edge.all_outputs)
+        if path is not None
+    }
+    indices = {id(edge): index for index, edge in enumerate(manifest.edges)}
+    ordered = [edge for edge in manifest.edges_for(manifest.default_targets) if not edge.is_phony]
+    written = {e.path: e for e in entries if isinstance(e, (FileEntry, SymlinkEntry))}
+    return BuildGraph(
+        request.configured,
+        manifest,
+        written,
+        texts,
+        makers,
+        {indices[id(edge)]: number for number, edge in enumerate(ordered, start=1)},
+        frozenset(path for path in written if may_read("", path)),
+    )
 
 
 @dataclass(frozen=True)
@@ -45,27 +124,33 @@ class NativeProject:
     """A project in one state of its files.
 
     :param entries: all files that no edge makes, by their paths below the sandbox's root.
-    :param texts: the content of the files that CMake wrote, by the same paths.
     :param generated: the content of what edges made, as far as others include it.
-    :param numbers: of each edge that isn't phony, by index, counted as ninja counts them.
     """
 
     address: Address
     sources: Digest
-    configured: ConfiguredProject
+    graph: BuildGraph
     trees: FrozenDict[str, Digest]
     host: HostCompiler | None
     compile_flags: tuple[str, ...]
-    manifest: Manifest = field(compare=False, repr=False)
     entries: Mapping[str, FileEntry | SymlinkEntry] = field(compare=False, repr=False)
-    texts: Mapping[str, bytes] = field(compare=False, repr=False)
     resolver: Resolver = field(compare=False, repr=False)
     generated: dict[str, bytes] = field(compare=False, repr=False)
-    makers: Mapping[str, int] = field(compare=False, repr=False)
-    numbers: Mapping[int, int] = field(compare=False, repr=False)
+
+    @property
+    def configured(self) -> ConfiguredProject:
+        return self.graph.configured
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.graph.manifest
+
+    @property
+    def makers(self) -> Mapping[str, int]:
+        return self.graph.makers
 
 
-@rule(desc="Read a project's ninja manifest", level=LogLevel.DEBUG)
+@rule(desc="Find the files of a project", level=LogLevel.DEBUG)
 async def read_project(request: NativeProjectRequest) -> NativeProject:
     address = request.address
     configured, sources, tools = await MultiGet(
@@ -73,60 +158,35 @@ async def read_project(request: NativeProjectRequest) -> NativeProject:
         Get(ProjectSources, ProjectSourcesRequest(address)),
         Get(ProjectTools, ProjectToolsRequest(address)),
     )
-    contents, source_entries, configured_contents, configured_entries = await MultiGet(
+    graph, contents, source_entries = await MultiGet(
+        Get(BuildGraph, BuildGraphRequest(address, configured)),
         Get(DigestContents, Digest, sources.snapshot.digest),
         Get(DigestEntries, Digest, sources.snapshot.digest),
-        Get(DigestContents, Digest, configured.digest),
-        Get(DigestEntries, Digest, configured.digest),
     )
-    known = {file.path: file.content for file in (*contents, *configured_contents)}
-
-    def manifest_text(name: str) -> str:
-        return known[f"{BUILD}/{name}"].decode("utf-8", "surrogateescape")
-
-    try:
-        manifest = read_manifest(manifest_text)
-    except ManifestError as e:
-        raise NativeError(f"{address}: {e}") from None
-    _check_configure_sources(address, manifest, sources)
-    makers = {
-        path: index
-        for index, edge in enumerate(manifest.edges)
-        # The edge that would configure anew: that has been done.
-        if not edge.is_phony and not edge.generator
-        for path in (in_root(output) for output in edge.all_outputs)
-        if path is not None
-    }
+    _check_configure_sources(address, graph.manifest, sources)
+    known = {**{file.path: file.content for file in contents}, **graph.texts}
     entries = {
-        entry.path: entry
-        for entry in (*source_entries, *configured_entries)
-        if isinstance(entry, (FileEntry, SymlinkEntry))
+        **{e.path: e for e in source_entries if isinstance(e, (FileEntry, SymlinkEntry))},
+        **graph.entries,
     }
     generated: dict[str, bytes] = {}
     resolver = Resolver(
-        (*entries, *makers),
+        (*entries, *graph.makers),
         lambda path: known.get(path, generated.get(path)),
         outside=tools.trees,
         roots=(ROOT_TOKEN,),
         scans=_SCANS,
     )
-    indices = {id(edge): index for index, edge in enumerate(manifest.edges)}
-    ordered = [edge for edge in manifest.edges_for(manifest.default_targets) if not edge.is_phony]
-    numbers = {indices[id(edge)]: number for number, edge in enumerate(ordered, start=1)}
     return NativeProject(
         address,
         sources.snapshot.digest,
-        configured,
+        graph,
         tools.trees,
         tools.host,
         tools.compile_flags,
-        manifest,
         entries,
-        {file.path: file.content for file in configured_contents},
         resolver,
         generated,
-        makers,
-        numbers,
     )
 
 

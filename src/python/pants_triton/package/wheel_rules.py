@@ -108,7 +108,7 @@ async def _python_of_parts(target: Target) -> str:
             ),
         )
         project = await Get(NativeProject, NativeProjectRequest(projects[0]))
-        commands = project.texts.get(f"{BUILD}/{DATABASE}", b"")
+        commands = project.graph.texts.get(f"{BUILD}/{DATABASE}", b"")
         found.update(python_tags(commands.decode("utf-8", "replace")))
     if len(found) > 1:
         raise PackageError(

@@ -120,7 +120,7 @@ async def partition_gtests(
             # It is this target's failure alone.
             partitions.append(Partition((field_set,), GTestMetadata(None, "", error=str(e))))
             continue
-        found = test_programs(project.manifest.edges, project.texts)
+        found = test_programs(project.manifest.edges, project.graph.texts)
         partitions += [
             Partition(
                 (field_set,),
