@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Mapping
 
 from pants_triton.ci.run_record import Recorder, RunInfo, RunRecord, Transfer
+from pants_triton.testing.repeat import Repeat
 from pants_triton.workunits import NOT_RUN, work_metadata
 
 START = 1_700_000_000.0
@@ -111,6 +112,8 @@ def record(
     has_failed: bool = False,
     counters: Mapping[str, int] = _NO_COUNTERS,
     transfer: Transfer = NO_TRANSFER,
+    repeats: Mapping[tuple[str, ...], Repeat] = MappingProxyType({}),
+    lane: str = "",
 ) -> RunRecord:
     """The record of a run of ten seconds that did this."""
     recorder = Recorder()
@@ -123,5 +126,6 @@ def record(
         command="pants test ::",
         pants_version="2.17.1",
         has_failed=has_failed,
+        lane=lane,
     )
-    return recorder.record(info, counters, transfer)
+    return recorder.record(info, counters, transfer, repeats)

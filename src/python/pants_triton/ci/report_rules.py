@@ -31,6 +31,8 @@ from pants_triton.ci.run_record import Recorder, RunInfo, RunRecord, Transfer
 from pants_triton.ci.run_text import headline
 from pants_triton.ci.run_trace import render_trace
 from pants_triton.ci.subsystem import ReportFormat, RunReport
+from pants_triton.testing.repeat import Invocation
+from pants_triton.testing.repeat_rules import FailedTests
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +41,9 @@ _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 @dataclass(frozen=True)
 class ReportSettings:
-    """:param step_summary: a file to append the Markdown to, or ""."""
+    """:param step_summary: a file to append the Markdown to, or "".
+    :param invocation: how the run was started.
+    """
 
     build_root: Path
     folder: Path
@@ -47,6 +51,7 @@ class ReportSettings:
     keep: int
     announce: bool
     step_summary: str
+    invocation: Invocation
 
 
 class RunReportCallback(WorkunitsCallback):
@@ -55,6 +60,7 @@ class RunReportCallback(WorkunitsCallback):
     def __init__(self, settings: ReportSettings) -> None:
         self._settings = settings
         self._recorder = Recorder()
+        self._failed = FailedTests(settings.invocation)
         self._is_active: bool | None = None
         self._own_s = 0.0
 
@@ -79,6 +85,7 @@ class RunReportCallback(WorkunitsCallback):
         begin = time.perf_counter()
         try:
             self._recorder.add(started_workunits, completed_workunits)
+            self._failed.add(completed_workunits, context)
             if finished and self._recorder.has_tested:
                 self._finish(context)
         except Exception as e:
@@ -91,10 +98,13 @@ class RunReportCallback(WorkunitsCallback):
             logger.debug(f"The report of this run took {self._own_s * 1000:.0f} ms.")
 
     def _finish(self, context: StreamingWorkunitContext) -> None:
-        record = self._recorder.record(
-            _run_info(context), context.get_metrics(), _transfer(context)
-        )
         settings = self._settings
+        record = self._recorder.record(
+            _run_info(context, settings.invocation.lane),
+            context.get_metrics(),
+            _transfer(context),
+            self._failed.repeats(),
+        )
         if settings.formats:
             try:
                 report = write_report(
@@ -147,7 +157,7 @@ def _shown(report: Path, build_root: Path) -> str:
     return str(path.relative_to(build_root) if build_root in path.parents else path)
 
 
-def _run_info(context: StreamingWorkunitContext) -> RunInfo:
+def _run_info(context: StreamingWorkunitContext, lane: str) -> RunInfo:
     tracker = context.run_tracker
     information = tracker.run_information()
     started = information["timestamp"]
@@ -160,6 +170,7 @@ def _run_info(context: StreamingWorkunitContext) -> RunInfo:
         command=information["cmd_line"],
         pants_version=information["version"],
         has_failed=information.get("outcome") != "SUCCESS",
+        lane=lane,
     )
 
 
@@ -186,7 +197,11 @@ class RunReportRequest(WorkunitsCallbackFactoryRequest):
 
 @rule
 async def make_run_report(
-    _: RunReportRequest, options: RunReport, test: TestSubsystem, distdir: DistDir
+    _: RunReportRequest,
+    options: RunReport,
+    test: TestSubsystem,
+    distdir: DistDir,
+    invocation: Invocation,
 ) -> WorkunitsCallbackFactory:
     # What is run for a debugger is no run of tests to report.
     if not options.enabled or test.debug or test.debug_adapter:
@@ -201,6 +216,7 @@ async def make_run_report(
         keep=options.keep,
         announce=options.announce,
         step_summary=env.get(_STEP_SUMMARY, ""),
+        invocation=invocation,
     )
     return WorkunitsCallbackFactory(lambda: RunReportCallback(settings))
 

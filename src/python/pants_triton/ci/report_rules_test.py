@@ -19,6 +19,8 @@ from pants_triton.ci import example_workunits as example
 from pants_triton.ci import report_rules
 from pants_triton.ci.report_rules import ReportSettings, RunReportCallback, RunReportRequest
 from pants_triton.ci.subsystem import ReportFormat
+from pants_triton.testing import repeat_rules
+from pants_triton.testing.repeat import Invocation
 
 
 @pytest.fixture
@@ -26,6 +28,7 @@ def rule_runner() -> RuleRunner:
     return RuleRunner(
         rules=[
             *report_rules.rules(),
+            *repeat_rules.rules(),
             *distdir.rules(),
             *TestSubsystem.rules(),
             QueryRule(WorkunitsCallbackFactory, [RunReportRequest]),
@@ -44,6 +47,7 @@ def test_settings(rule_runner: RuleRunner) -> None:
         rule_runner,
         *("--run-report-dir={distdir}/a/b", "--run-report-formats=['json','trace']"),
         *("--run-report-keep=3", "--run-report-announce"),
+        GITHUB_JOB="cpu",
         GITHUB_STEP_SUMMARY="/some/file",
     )
     assert callback is not None
@@ -54,6 +58,7 @@ def test_settings(rule_runner: RuleRunner) -> None:
         keep=3,
         announce=True,
         step_summary="/some/file",
+        invocation=Invocation(executable="pants", lane="cpu"),
     )
 
 
@@ -67,6 +72,7 @@ def test_defaults(rule_runner: RuleRunner) -> None:
         keep=10,
         announce=False,
         step_summary="",
+        invocation=Invocation(executable="pants"),
     )
 
 
@@ -110,7 +116,9 @@ class Run:
 def reported(
     folder: Path, run: Run, *workunits: dict[str, Any] | None, step_summary: str = ""
 ) -> RunReportCallback:
-    settings = ReportSettings(folder.parent, folder, tuple(ReportFormat), 10, True, step_summary)
+    settings = ReportSettings(
+        folder.parent, folder, tuple(ReportFormat), 10, True, step_summary, Invocation()
+    )
     callback = RunReportCallback(settings)
     for finished in (False, True):
         callback(

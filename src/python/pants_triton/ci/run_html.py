@@ -52,6 +52,7 @@ def _context(record: RunRecord) -> dict[str, Any]:
         "headline": headline(record),
         "outcome": record.outcome.value,
         "command": record.info.command,
+        "lane": record.info.lane,
         "started": datetime.fromtimestamp(record.info.started, timezone.utc).strftime(
             "%Y-%m-%d %H:%M:%S UTC"
         ),
@@ -92,6 +93,8 @@ def _context(record: RunRecord) -> dict[str, Any]:
                 "why": test.reason
                 or (SOURCE_NAMES[test.source] if test.source is not None else ""),
                 "time": shown_seconds(test.process_s or test.duration_s),
+                "repeat": test.repeat.command if test.repeat else "",
+                "device": test.repeat.device if test.repeat else "",
             }
             for test in failed[:_MOST_FAILED]
         ],

@@ -7,6 +7,7 @@ from typing import Any
 
 from pants_triton.ci import example_workunits as example
 from pants_triton.ci.run_html import render_html
+from pants_triton.testing.repeat import Repeat
 from pants_triton.workunits import EDGE, work_metadata
 
 
@@ -64,12 +65,17 @@ def test_page() -> None:
                 goal,
                 has_failed=True,
                 counters={"remote_cache_read_errors": 7},
+                repeats={("t:failed",): Repeat("./pants test t:failed -- '<b>'", "sm_90 H100")},
+                lane="cuda-h100",
             )
         )
     )
     text = " ".join(page.text.split())
     assert "2 tests: 1 failed, 1 skipped." in text
-    assert "Failed t:failed failed · 3.0 s · executed" in text
+    assert (
+        "Failed t:failed failed · 3.0 s · executed · sm_90 H100 ./pants test t:failed -- '<b>'"
+    ) in text
+    assert "lane cuda-h100 · 2023-11-14" in text
     assert "Failed to build [2/9] Building b.o for p:p · 1.2 s" in text
     assert "Skipped 1 × needs cuda" in text
     assert "7 × remote_cache_read_errors" in text

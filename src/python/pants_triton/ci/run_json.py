@@ -33,6 +33,7 @@ def run_document(record: RunRecord) -> dict[str, Any]:
             "seconds": _seconds(info.seconds),
             "goals": list(info.goals),
             "command": info.command,
+            "lane": info.lane or None,
             "pants_version": info.pants_version,
         },
         "totals": {
@@ -93,6 +94,8 @@ def _test(test: TestRecord) -> dict[str, Any]:
         "outcome": test.outcome.value,
         "source": test.source.value if test.source else None,
         "reason": test.reason,
+        "repeat": test.repeat.command if test.repeat else None,
+        "device": test.repeat.device or None if test.repeat else None,
         "start": _seconds(test.start_s),
         "seconds": _seconds(test.duration_s),
         "seconds_process": _seconds(test.process_s),

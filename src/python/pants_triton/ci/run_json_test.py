@@ -5,6 +5,7 @@ import json
 from pants_triton.ci import example_workunits as example
 from pants_triton.ci.run_json import render_json, run_document
 from pants_triton.ci.run_record import Transfer
+from pants_triton.testing.repeat import Repeat
 from pants_triton.workunits import EDGE, work_metadata
 
 
@@ -34,6 +35,7 @@ def test_document() -> None:
             "seconds": 10.0,
             "goals": ["test"],
             "command": "pants test ::",
+            "lane": None,
             "pants_version": "2.17.1",
         },
         "totals": {
@@ -53,6 +55,8 @@ def test_document() -> None:
                 "outcome": "passed",
                 "source": "remote_hit",
                 "reason": "",
+                "repeat": None,
+                "device": None,
                 "start": 1.0,
                 "seconds": 3.0,
                 "seconds_process": 0.125,
@@ -63,6 +67,8 @@ def test_document() -> None:
                 "outcome": "skipped",
                 "source": None,
                 "reason": "needs cuda",
+                "repeat": None,
+                "device": None,
                 "start": 1.0,
                 "seconds": 0.062,
                 "seconds_process": None,
@@ -97,6 +103,17 @@ def test_document() -> None:
         "counters": {"remote_cache_read_errors": 1, "remote_cache_requests": 2},
         "unreadable_workunits": 0,
     }
+
+
+def test_how_to_repeat_a_failure() -> None:
+    goal = example.goal()
+    rule = example.test_rule(goal, "t:a", level="ERROR")
+    repeat = Repeat("./pants test t:a", "sm_90 NVIDIA H100 80GB HBM3, driver 550.54.15")
+    record = example.record(rule, goal, repeats={("t:a",): repeat}, lane="cuda-h100")
+    document = run_document(record)
+    assert document["run"]["lane"] == "cuda-h100"
+    [test] = document["tests"]
+    assert (test["repeat"], test["device"]) == (repeat.command, repeat.device)
 
 
 def test_the_environment_of_processes_stays_out() -> None:

@@ -24,6 +24,8 @@ _MOST_FAILED = 100
 _MOST_REASONS = 20
 _MOST_SLOW = 10
 _CELL_LIMIT = 200
+# A command is of no use in part.
+_COMMAND_LIMIT = 500
 
 _SIGNIFICANT = re.compile(r"([\\`*_\[\]<>&|~@#])")
 
@@ -64,6 +66,7 @@ def render_markdown(record: RunRecord) -> str:
             )
             lines += _table(outcome.value.capitalize(), ("Test", "Process", "From"), rows)
             lines += _more(len(tests) - _MOST_FAILED)
+    lines += _repeats(record)
     builds = record.failed_builds
     if builds:
         built = ((code(p.description), code(p.address)) for p in builds[:_MOST_FAILED])
@@ -106,6 +109,25 @@ def _table(title: str, heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) 
         *(f"| {' | '.join(row)} |" for row in rows),
         "",
     ]
+
+
+def _repeats(record: RunRecord) -> list[str]:
+    """A block of code with how to repeat each failed test, below the device that it ran on."""
+    by_device: dict[str, dict[str, None]] = {}
+    for test in [test for test in record.tests if test.repeat][:_MOST_FAILED]:
+        assert test.repeat is not None
+        command, device = test.repeat.command, _one_line(test.repeat.device)
+        # Nor is one that ends the block, or begins another line.
+        if len(command) <= _COMMAND_LIMIT and "\n" not in command and "```" not in command:
+            by_device.setdefault(device, {})[command] = None
+    if not by_device:
+        return []
+    lines = []
+    for device, commands in by_device.items():
+        lines += [f"# On {device}"] if device else []
+        lines += commands
+    title = f"Repeat it{f' (lane {prose(record.info.lane)})' if record.info.lane else ''}"
+    return [f"**{title}**", "", "```sh", *lines, "```", ""]
 
 
 def _more(count: int) -> list[str]:

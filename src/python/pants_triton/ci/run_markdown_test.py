@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pants_triton.ci import example_workunits as example
 from pants_triton.ci.run_markdown import code, fitting, prose, render_markdown
+from pants_triton.testing.repeat import Repeat
 from pants_triton.workunits import EDGE, work_metadata
 
 
@@ -68,6 +69,34 @@ def test_what_failed_to_build() -> None:
     ) in text
 
 
+def test_how_to_repeat_failures() -> None:
+    goal = example.goal()
+    repeats = {
+        ("t:a",): Repeat("./pants test t:a -- -k 'a|b'", "sm_90 NVIDIA H100, driver 550"),
+        ("t:b",): Repeat("./pants test t:b", ""),
+        # Of no use in part, or dangerous.
+        ("t:c",): Repeat(f"./pants test t:c -- {'x' * 500}", ""),
+        ("t:d",): Repeat("./pants test t:d -- '```\n<b>'", ""),
+    }
+    failed = [example.test_rule(goal, address, level="ERROR") for [address] in repeats]
+    text = render_markdown(example.record(*failed, goal, repeats=repeats, lane="cuda-h100"))
+    assert (
+        (
+            """\
+**Repeat it (lane cuda-h100)**
+
+```sh
+# On sm_90 NVIDIA H100, driver 550
+./pants test t:a -- -k 'a|b'
+./pants test t:b
+```
+"""
+        )
+        in text
+    )
+    assert text.count("```") == 2
+
+
 def test_names_are_no_markup() -> None:
     assert code("a|b`c\nd") == "`a\\|b'c d`"
     assert code("") == ""
@@ -79,7 +108,8 @@ def test_names_are_no_markup() -> None:
 def test_size_is_bounded() -> None:
     goal = example.goal()
     failed = [example.test_rule(goal, f"{'long/' * 1000}:{i}", level="ERROR") for i in range(5_000)]
-    text = render_markdown(example.record(*failed, goal, has_failed=True))
+    repeats = {tuple(f["metadata"]["addresses"]): Repeat("./pants " * 62, "") for f in failed}
+    text = render_markdown(example.record(*failed, goal, has_failed=True, repeats=repeats))
     assert len(text.encode()) < 100_000
     assert "… and 4,900 more." in text
 

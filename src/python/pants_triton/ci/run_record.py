@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, Callable, Iterable, Iterator, Mapping
 
+from pants_triton.testing.repeat import Repeat
 from pants_triton.workunits import NOT_RUN, WORK
 
 # Pants' own names, see `pants.engine.internals.scheduler.Workunit`.
@@ -92,6 +94,7 @@ class TestRecord:
     :param start_s: since the start of the run, when Pants began to prepare it.
     :param duration_s: from then to its end, the wait for what it needs included.
     :param process_s, saved_s: of its process, see `ProcessRecord`; None if it has none.
+    :param repeat: the command that repeats a failed one, and what it ran on, if that matters.
     """
 
     addresses: tuple[str, ...]
@@ -102,6 +105,7 @@ class TestRecord:
     duration_s: float
     process_s: float | None = None
     saved_s: float | None = None
+    repeat: Repeat | None = None
 
     __test__ = False
 
@@ -129,6 +133,7 @@ class RunInfo:
     """The run as a whole.
 
     :param started: Unix time.
+    :param lane: the job of CI that it was, or "".
     """
 
     id: str
@@ -138,6 +143,7 @@ class RunInfo:
     command: str
     pants_version: str
     has_failed: bool
+    lane: str = ""
 
 
 @dataclass(frozen=True)
@@ -285,8 +291,17 @@ class Recorder:
         """Whether the run came as far as its `test` goal."""
         return any(s.name == _TEST_GOAL for s in (*self._running.values(), *self._done.values()))
 
-    def record(self, info: RunInfo, counters: Mapping[str, int], transfer: Transfer) -> RunRecord:
-        """:param counters: Pants' counters of the run."""
+    def record(
+        self,
+        info: RunInfo,
+        counters: Mapping[str, int],
+        transfer: Transfer,
+        repeats: Mapping[tuple[str, ...], Repeat] = MappingProxyType({}),
+    ) -> RunRecord:
+        """
+        :param counters: Pants' counters of the run.
+        :param repeats: how to repeat failed tests, by their addresses.
+        """
         outcome = RunOutcome.FAILED if info.has_failed else RunOutcome.SUCCEEDED
         # A goal that fails is done, one that is interrupted vanishes.
         if any(span.name == _TEST_GOAL for span in self._running.values()):
@@ -295,7 +310,7 @@ class Recorder:
         return RunRecord(
             info,
             outcome,
-            tuple(sorted(self._tests(info, processes), key=lambda test: test.addresses)),
+            tuple(sorted(self._tests(info, processes, repeats), key=lambda test: test.addresses)),
             tuple(sorted(processes.values(), key=lambda process: process.start_s)),
             {name: counters[name] for name in _CACHE_ERRORS if counters.get(name)},
             dict(sorted(counters.items())),
@@ -345,7 +360,12 @@ class Recorder:
                 return kind, ancestor.metadata["addresses"][0], ""
         return OTHER, "", ""
 
-    def _tests(self, info: RunInfo, processes: Mapping[str, ProcessRecord]) -> Iterator[TestRecord]:
+    def _tests(
+        self,
+        info: RunInfo,
+        processes: Mapping[str, ProcessRecord],
+        repeats: Mapping[tuple[str, ...], Repeat],
+    ) -> Iterator[TestRecord]:
         reasons = {
             span.work["address"]: span.work["detail"]
             for span in self._done.values()
@@ -380,6 +400,7 @@ class Recorder:
                 span.duration,
                 own_process.duration_s if own_process else None,
                 own_process.saved_s if own_process else None,
+                repeats.get(addresses),
             )
         for span in self._running.values():
             if span.is_test:

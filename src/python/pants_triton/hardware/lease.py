@@ -273,6 +273,10 @@ def run_leased(
         return EXIT_NO_LEASE
     if result.error:
         say(result.error)
+    if result.exit_code != 0:
+        # Which of several equal ones it was is no part of a result; of a failure it may be the cause.
+        labels = ", ".join(device.label for device in mine)
+        say(f"failed on {hardware} device{'s' if mine[1:] else ''} {labels}")
     if result.timed_out:
         say(
             f"timed out after {timeout_s:g} s (lease held since {since}; "

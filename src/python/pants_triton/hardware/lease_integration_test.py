@@ -94,6 +94,16 @@ def test_stdin_and_exit_code_are_the_tests_own(lease_dir: Path) -> None:
     assert process.returncode == 3
 
 
+@pytest.mark.parametrize(
+    ("count", "said"), [(1, "failed on cuda device 0"), (3, "failed on cuda devices 0, 1, 2")]
+)
+def test_a_failure_names_its_devices(lease_dir: Path, count: int, said: str) -> None:
+    _, err = start(lease_dir, [f"--devices={count}"], "false").communicate(timeout=PATIENCE_S)
+    assert err == f"pants-triton: {said}\n"
+    _, err = start(lease_dir, [f"--devices={count}"], "true").communicate(timeout=PATIENCE_S)
+    assert err == ""
+
+
 def test_dashes_after_the_first_belong_to_the_command(lease_dir: Path) -> None:
     argv = python("import sys; print(sys.argv[1:])", "--timeout=1", "--", "-x")
     out, _ = start(lease_dir, [], *argv).communicate(timeout=PATIENCE_S)

@@ -334,7 +334,12 @@ def _named(address: Address, metadata: GTestMetadata) -> Address:
         if (metadata.shards > 1)
         else metadata.description
     )
-    return Address(address.spec_path, target_name=address.target_name, generated_name=name)
+    return Address(
+        address.spec_path,
+        target_name=address.target_name,
+        parameters=address.parameters,
+        generated_name=name,
+    )
 
 
 def rules():

@@ -297,6 +297,7 @@ class TestPlan(EngineAwareReturnType):
                 {
                     "address": address.spec,
                     "hardware": self.hardware[address],
+                    "fingerprint": plan.fingerprint if isinstance(plan, Runnable) else "",
                     "not_run_reason": plan.reason if isinstance(plan, NotRunnable) else None,
                 }
                 for address, plan in self.plans.items()

@@ -11,6 +11,7 @@ from typing import Iterable, Mapping
 class PlannedTest:
     """A selected test.
 
+    :param fingerprint: of the devices it runs on; "" for none.
     :param not_run_reason: why it could not run here, one line; None for one that ran or was served
         from a cache.
     """
@@ -18,6 +19,7 @@ class PlannedTest:
     address: str
     hardware: str
     not_run_reason: str | None
+    fingerprint: str = ""
 
 
 def with_skips(tests: Iterable[PlannedTest], reasons: Mapping[str, str]) -> list[PlannedTest]:

@@ -1,4 +1,5 @@
-"""Print which tests could not run when everything else has been printed."""
+"""Print which tests could not run, and how to repeat those that failed, when everything else has been
+printed."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from pants.engine.streaming_workunit_handler import (
 )
 from pants.engine.unions import UnionRule
 
+from pants_triton.testing.repeat import Invocation, closing_lines
+from pants_triton.testing.repeat_rules import FailedTests
 from pants_triton.testing.run_summary import PlannedTest, summarize_not_run, with_skips
 from pants_triton.workunits import WORK
 
@@ -26,13 +29,15 @@ _CTEST_SKIP_RULE = "pants_triton.testing.gtest_rules.report_skipped_ctest"
 
 
 class NotRunSummaryCallback(WorkunitsCallback):
-    """Collects the plans of a run's tests and, at its end, says what was not run.
+    """Collects the plans of a run's tests and, at its end, says what was not run and what failed.
 
     The plans come as workunits because a rule that summed the results up would have to stand
     between Pants' `test` goal and them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, invocation: Invocation) -> None:
+        self._invocation = invocation
+        self._failed = FailedTests(invocation)
         self._tests: list[PlannedTest] = []
         self._lit_skips: dict[str, str] = {}
         self._ctest_skips: dict[str, str] = {}
@@ -50,6 +55,7 @@ class NotRunSummaryCallback(WorkunitsCallback):
         finished: bool,
         context: StreamingWorkunitContext,
     ) -> None:
+        self._failed.add(completed_workunits, context)
         for workunit in completed_workunits:
             if workunit["name"] == _PLAN_RULE:
                 # A cancelled plan has no metadata of ours.
@@ -66,6 +72,9 @@ class NotRunSummaryCallback(WorkunitsCallback):
             summary = summarize_not_run(tests, self._ctest_skips.values())
             if summary:
                 logger.warning(summary)
+            repeats = self._failed.repeats().values()
+            if repeats:
+                logger.error(closing_lines(repeats, self._invocation))
 
 
 class NotRunSummaryRequest(WorkunitsCallbackFactoryRequest):
@@ -73,8 +82,10 @@ class NotRunSummaryRequest(WorkunitsCallbackFactoryRequest):
 
 
 @rule
-async def make_not_run_summary(_: NotRunSummaryRequest) -> WorkunitsCallbackFactory:
-    return WorkunitsCallbackFactory(NotRunSummaryCallback)
+async def make_not_run_summary(
+    _: NotRunSummaryRequest, invocation: Invocation
+) -> WorkunitsCallbackFactory:
+    return WorkunitsCallbackFactory(lambda: NotRunSummaryCallback(invocation))
 
 
 def rules():

@@ -9,6 +9,7 @@ from pants.engine.fs import EMPTY_SNAPSHOT
 
 from pants_triton.testing.gtest_rules import SkippedCTest, report_skipped_ctest
 from pants_triton.testing.lit_rules import SkippedLitTest, report_skipped_lit_test
+from pants_triton.testing.repeat import Invocation
 from pants_triton.testing.rules import plan_triton_tests
 from pants_triton.testing.summary_rules import NotRunSummaryCallback
 
@@ -21,12 +22,16 @@ def workunit(rule: Any, **metadata: Any) -> dict[str, Any]:
 def test_skips_of_all_kinds(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     tests = [
-        {"address": f"t:lit#{name}", "hardware": "cpu", "not_run_reason": None} for name in "abc"
+        {
+            **{"address": f"t:lit#{name}", "hardware": "cpu"},
+            **{"fingerprint": "", "not_run_reason": None},
+        }
+        for name in "abc"
     ]
     address = Address("t", target_name="lit", generated_name="a")
     lit = SkippedLitTest(address, "unsupported: no GPU", False, EMPTY_SNAPSHOT)
     ctest = SkippedCTest(address, "check", "`check` runs `sh check.sh`", EMPTY_SNAPSHOT)
-    summary = NotRunSummaryCallback()
+    summary = NotRunSummaryCallback(Invocation())
 
     def call(*completed: dict[str, Any], finished: bool = False) -> None:
         summary(
