@@ -216,7 +216,7 @@ class _Evaluator:
             value = self.either()
             if not self.take(")"):
                 raise self.error()
-            return value
+            return self.dereferenced(value)
         if self.i >= len(self.tokens):
             raise self.error()
         kind, text = self.tokens[self.i]
@@ -230,8 +230,8 @@ class _Evaluator:
         if text.lower() in ("true", "false", "null"):
             return {"true": True, "false": False, "null": None}[text.lower()]
         if self.take("("):
-            return self.call(text)
-        return self.context(text)
+            return self.dereferenced(self.call(text))
+        return self.lookup([text, *self.members()])
 
     def call(self, name: str) -> Any:
         arguments = []
@@ -268,8 +268,13 @@ class _Evaluator:
             return Unknown(self.unknown().text, values)
         return parsed(argument)
 
-    def context(self, name: str) -> Any:
-        path: list[Any] = [name]
+    def dereferenced(self, value: Any) -> Any:
+        path = self.members()
+        return member(value, path, self.unknown().text) if path else value
+
+    def members(self) -> list[Any]:
+        """What is read of a value: `.outputs.*['name']`."""
+        path: list[Any] = []
         while True:
             if self.take("."):
                 if self.take("*"):
@@ -291,7 +296,7 @@ class _Evaluator:
                 else:
                     path.append(int(key) if isinstance(key, float) else key)
             else:
-                return self.lookup(path)
+                return path
 
 
 def member(value: Any, path: Sequence[Any], text: str) -> Any:

@@ -47,6 +47,8 @@ def lookup(path):
         ("format('{0}-{1}', 'a', matrix.n)", "a-8"),
         ("join(matrix.runner, '/')", "self-hosted/gfx90a"),
         ("fromJSON('[[\"a\"], 1]')", [["a"], 1]),
+        ('fromJSON(\'{"a": [{"b": 3}]}\').a[0].b', 3),
+        ("(matrix.runner)[1]", "gfx90a"),
         ("toJSON(matrix.runner)", '["self-hosted", "gfx90a"]'),
         ("'it''s'", "it's"),
         ("0x10 == 16", True),
@@ -68,6 +70,7 @@ def test_what_can_be_told(expression: str, value: Any) -> None:
     [
         *("github.event_name == 'push'", "!success()", "failure()", "hashFiles('**/x')"),
         *("github.x && true", "x.either == 'a'", "matrix.runner[github.x]", "a.*.b"),
+        "contains(fromJSON(needs.a.outputs.b).include.*.lane, 'cpu')",
     ],
 )
 def test_what_only_a_run_knows(expression: str) -> None:
