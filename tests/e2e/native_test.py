@@ -187,6 +187,7 @@ def new_user(folder: Path, store: Path, checkout: str = "workspace") -> Iterator
     try:
         with workspace(folder / checkout, env) as ws:
             ws.write(PROJECT)
+            ws.link_launcher()
             for name in _THIRD_PARTY:
                 source, target = REPOSITORY / "3rdparty" / name, ws.root / "3rdparty" / name
                 target.parent.mkdir(exist_ok=True)
@@ -246,6 +247,34 @@ def test_test(user: User) -> None:
     assert "✕ demo:unit#bin/demo_test failed" in failed.output
     assert "[  FAILED  ] Colours.IsWrong" in failed.output
     assert "[       OK ] Colours.Sum" in failed.output
+
+
+def test_repeating_a_failure(user: User) -> None:
+    failed = user.ws.pants("test", "demo:unit")
+    [line] = failed.repeats()
+    assert line == "./pants test demo:unit -- --gtest_filter=Colours.IsWrong"
+    again = user.ws.shell(line)
+    assert again.exit_code == 1
+    assert "Running 1 test from 1 test suite." in again.output
+    assert again.repeats() == [line]
+
+
+def test_repeating_a_failure_of_a_random_order(user: User) -> None:
+    """The seed is the program's own, and the order is that of all its tests."""
+    failed = user.ws.pants("test", "demo:unit", "--", "--gtest_shuffle")
+    [line] = failed.repeats()
+    assert re.fullmatch(
+        r"\./pants test demo:unit -- --gtest_shuffle --gtest_random_seed=[0-9]+", line
+    )
+    again = user.ws.shell(line)
+    assert again.exit_code == 1
+    assert again.repeats() == [line]
+
+    def order(run: PantsRun) -> list[str]:
+        return re.findall(r"^\[ RUN +\] (\S+)", run.output, re.MULTILINE)
+
+    assert order(again) == order(failed)
+    assert sorted(order(again)) == ["Colours.File", "Colours.IsWrong", "Colours.Sum"]
 
 
 def test_what_an_edit_runs(user: User) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shlex
 import signal
@@ -73,6 +74,13 @@ class PantsRun:
     exit_code: int
     output: str
 
+    def repeats(self, head: str = "Repeat what failed:") -> list[str]:
+        """The commands below that line of the run's last ones."""
+        lines = self.output.splitlines()
+        [start] = [number for number, line in enumerate(lines) if line.endswith(head)]
+        below = itertools.takewhile(lambda line: line.startswith("  "), lines[start + 1 :])
+        return [line.strip() for line in below]
+
 
 @dataclass
 class Workspace:
@@ -134,6 +142,23 @@ class Workspace:
             print(f"$ ./pants {shlex.join(args)}\n{process.stdout}")
             if _NOT_STARTED not in process.stdout:
                 break
+        return PantsRun(process.returncode, process.stdout)
+
+    def link_launcher(self) -> None:
+        """Let the workspace have `./pants`, as the README says."""
+        (self.root / "pants").symlink_to(REPOSITORY / "pants")
+
+    def shell(self, line: str) -> PantsRun:
+        """Run a line that Pants printed, as who pastes it does."""
+        process = subprocess.run(
+            ["/bin/sh", "-c", line],
+            cwd=self.root,
+            env={**self._env, "PWD": str(self.root)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+        )
         return PantsRun(process.returncode, process.stdout)
 
     def start_pants(
