@@ -45,6 +45,7 @@ svg {{ --page: #f6f7f9; --card: #fff; --text: #1b1f24; --quiet: #59636e; --line:
 .page {{ fill: var(--page); }}
 .card {{ fill: var(--card); stroke: var(--line); }}
 .edge {{ fill: none; stroke: var(--quiet); stroke-width: 1.4; }}
+.if {{ stroke-dasharray: 5 3; }}
 .head {{ fill: var(--quiet); }}
 text {{ fill: var(--text); font: 13px {_SANS}; }}
 .title {{ font-weight: 600; }}
@@ -202,7 +203,8 @@ def draw_workflow(text: str) -> str:
     for lane in lanes:
         x, _ = _LANES
         if lane.needs:
-            _draw_edge(edges, (_CHOICE[0] + _CHOICE[1], middle), (x, middles[lane.id]))
+            start = (_CHOICE[0] + _CHOICE[1], middle)
+            _draw_edge(edges, start, (x, middles[lane.id]), "edge if")
         else:
             # Over the choice, which it doesn't wait for.
             top = middle - _events_height(events) / 2 + 17
@@ -246,6 +248,7 @@ def _draw_choice(svg: Element, choice: Job, middle: float) -> None:
     _text(svg, x + _PADDING, y + 24, choice.title, "title", room)
     _text(svg, x + _PADDING, y + 44, choice.command, "command", room)
     _text(svg, x + _PADDING, y + 62, choice.runner, "quiet", room)
+    _text(svg, x + _PADDING, y + 96, "starts those, and no others", "quiet", room)
 
 
 def _events_height(events: Sequence[tuple[str, str]]) -> float:
@@ -271,12 +274,14 @@ def _box(svg: Element, x: float, y: float, width: float, height: float) -> None:
     ElementTree.SubElement(svg, "rect", {"class": "card", **box})
 
 
-def _draw_edge(svg: Element, start: tuple[float, float], end: tuple[float, float]) -> None:
+def _draw_edge(
+    svg: Element, start: tuple[float, float], end: tuple[float, float], kind: str = "edge"
+) -> None:
     (x1, y1), (x2, y2) = start, end
     tip = x2 - 1
     bend = min(60.0, (tip - x1) / 2)
     path = f"M{x1:g} {y1:g} C{x1 + bend:g} {y1:g} {tip - bend:g} {y2:g} {tip - 7:g} {y2:g}"
-    ElementTree.SubElement(svg, "path", {"class": "edge"}, d=path)
+    ElementTree.SubElement(svg, "path", {"class": kind}, d=path)
     head = f"M{tip:g} {y2:g} l-8 -4 v8 z"
     ElementTree.SubElement(svg, "path", {"class": "head"}, d=head)
 

@@ -187,7 +187,7 @@ def new_user(folder: Path, store: Path, checkout: str = "workspace") -> Iterator
     try:
         with workspace(folder / checkout, env) as ws:
             ws.write(PROJECT)
-            ws.link_launcher()
+            ws.add_launcher()
             for name in _THIRD_PARTY:
                 source, target = REPOSITORY / "3rdparty" / name, ws.root / "3rdparty" / name
                 target.parent.mkdir(exist_ok=True)

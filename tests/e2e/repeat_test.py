@@ -70,7 +70,7 @@ def ws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
         ws.write(FILES)
         ws.write({"t/first_test.py": _FIRST_FAILS})
         shutil.copy(REPOSITORY / "3rdparty/python/pytest.lock.txt", ws.root)
-        ws.link_launcher()
+        ws.add_launcher()
         yield ws
 
 
@@ -80,7 +80,7 @@ def seeds(run: PantsRun) -> list[str]:
 
 def failed_cases(run: PantsRun) -> list[str]:
     """With what they drew, which is the seed's, too."""
-    drawn = re.findall(r"AssertionError: (drew [\d.e-]+)$", run.output, re.MULTILINE)
+    drawn = re.findall(r"^E +AssertionError: (drew [\d.e-]+)$", run.output, re.MULTILINE)
     return [*re.findall(r"^FAILED \S+::(\S+)", run.output, re.MULTILINE), *drawn]
 
 

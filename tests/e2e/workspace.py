@@ -144,9 +144,11 @@ class Workspace:
                 break
         return PantsRun(process.returncode, process.stdout)
 
-    def link_launcher(self) -> None:
-        """Let the workspace have `./pants`, as the README says."""
-        (self.root / "pants").symlink_to(REPOSITORY / "pants")
+    def add_launcher(self) -> None:
+        """Let the workspace have `./pants`. Not by a link, which Pants follows only inside of it."""
+        launcher = self.root / "pants"
+        launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(str(REPOSITORY / "pants"))} "$@"\n')
+        launcher.chmod(0o755)
 
     def shell(self, line: str) -> PantsRun:
         """Run a line that Pants printed, as who pastes it does."""
