@@ -71,14 +71,14 @@ def test_what_failed_to_build() -> None:
 
 def test_how_to_repeat_failures() -> None:
     goal = example.goal()
-    repeats = {
+    repeats: dict[tuple[str, ...], Repeat] = {
         ("t:a",): Repeat("./pants test t:a -- -k 'a|b'", "sm_90 NVIDIA H100, driver 550"),
         ("t:b",): Repeat("./pants test t:b", ""),
         # Of no use in part, or dangerous.
         ("t:c",): Repeat(f"./pants test t:c -- {'x' * 500}", ""),
         ("t:d",): Repeat("./pants test t:d -- '```\n<b>'", ""),
     }
-    failed = [example.test_rule(goal, address, level="ERROR") for [address] in repeats]
+    failed = [example.test_rule(goal, *addresses, level="ERROR") for addresses in repeats]
     text = render_markdown(example.record(*failed, goal, repeats=repeats, lane="cuda-h100"))
     assert (
         (

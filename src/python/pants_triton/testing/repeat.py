@@ -198,7 +198,8 @@ def relevant_variables(
 def read_failure(addresses: Sequence[str], runner: Runner, stdout: str, stderr: str) -> Failure:
     """What the output of a failed test process tells of it."""
     devices = _DEVICES.search(stderr)
-    seed, cases = "", ()
+    seed = ""
+    cases: tuple[str, ...] = ()
     if runner is Runner.PYTEST:
         seed = _pytest_seed(stdout)
     elif runner is Runner.GTEST:

@@ -23,8 +23,10 @@ def test_skips_of_all_kinds(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     tests = [
         {
-            **{"address": f"t:lit#{name}", "hardware": "cpu"},
-            **{"fingerprint": "", "not_run_reason": None},
+            "address": f"t:lit#{name}",
+            "hardware": "cpu",
+            "fingerprint": "",
+            "not_run_reason": None,
         }
         for name in "abc"
     ]
