@@ -105,15 +105,22 @@ def matrix_json(lanes: Iterable[Lane]) -> str:
     GitHub refuses a matrix of nothing: a job that has one needs a condition, such as
     `if: ${{ fromJSON(needs.….outputs.matrix).include[0] }}`.
     """
-    include = [
-        {
-            "lane": lane.name,
-            "title": lane.title,
-            "runs-on": runner_json(lane.runner),
-            "command": lane.command,
-            "timeout-minutes": lane.timeout_minutes,
-            "continue-on-error": lane.allowed_to_fail,
-        }
-        for lane in lanes
-    ]
-    return json.dumps({"include": include})
+    return json.dumps({"include": [_matrix_entry(lane) for lane in lanes]})
+
+
+def _matrix_entry(lane: Lane) -> dict[str, object]:
+    entry: dict[str, object] = {
+        "lane": lane.name,
+        "title": lane.title,
+        "runs-on": runner_json(lane.runner),
+        "command": lane.command,
+        "tag-expression": list(lane.tag_expression),
+        "env": dict(lane.env),
+        "timeout-minutes": lane.timeout_minutes,
+        "continue-on-error": lane.allowed_to_fail,
+    }
+    if lane.container_image:
+        # As the key `container` of a job wants it.
+        options = " ".join(lane.container_options)
+        entry["container"] = {"image": lane.container_image, "options": options}
+    return entry

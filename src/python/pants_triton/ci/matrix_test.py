@@ -93,7 +93,15 @@ def test_nothing_changed() -> None:
 
 
 def test_the_matrix_is_what_github_wants() -> None:
-    group = replace(LANE, name="b", runner=Runner(("mi210", "big"), "amd"), allowed_to_fail=True)
+    group = replace(
+        LANE,
+        name="b",
+        runner=Runner(("mi210", "big"), "amd"),
+        container_image="rocm/pytorch:latest",
+        container_options=("--device=/dev/kfd", "--user=root"),
+        env=(("PANTS_LEVEL", "debug"),),
+        allowed_to_fail=True,
+    )
     assert json.loads(matrix_json([LANE, group])) == {
         "include": [
             {
@@ -101,6 +109,8 @@ def test_the_matrix_is_what_github_wants() -> None:
                 "title": "CUDA on A100",
                 "runs-on": "a100-runner-set",
                 "command": "./pants test --tag=cuda ::",
+                "tag-expression": ["cuda"],
+                "env": {},
                 "timeout-minutes": 30,
                 "continue-on-error": False,
             },
@@ -109,8 +119,14 @@ def test_the_matrix_is_what_github_wants() -> None:
                 "title": "CUDA on A100",
                 "runs-on": {"group": "amd", "labels": ["mi210", "big"]},
                 "command": "./pants test --tag=cuda ::",
+                "tag-expression": ["cuda"],
+                "env": {"PANTS_LEVEL": "debug"},
                 "timeout-minutes": 30,
                 "continue-on-error": True,
+                "container": {
+                    "image": "rocm/pytorch:latest",
+                    "options": "--device=/dev/kfd --user=root",
+                },
             },
         ]
     }
