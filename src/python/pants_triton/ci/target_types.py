@@ -86,8 +86,9 @@ class _RunnerField(Field):
     @classmethod
     def compute_value(cls, raw_value: Optional[Any], address: Address) -> Optional[Runner]:
         value = super().compute_value(raw_value, address)
-        if value is None:
-            return None
+        # Parsed already: `__defaults__` hand the value on to the BUILD files below theirs.
+        if value is None or isinstance(value, Runner):
+            return value
         try:
             return parse_runner(cls.alias, value)
         except LaneError as e:
@@ -186,6 +187,9 @@ class LaneWhenField(Field):
     @classmethod
     def compute_value(cls, raw_value: Optional[Any], address: Address) -> tuple[Trigger, ...]:
         value = super().compute_value(raw_value, address)
+        # As with runners, from `__defaults__` of a BUILD file above.
+        if isinstance(value, tuple) and value and isinstance(value[0], Trigger):
+            return value
         if value is None:
             value = {event: {} for event in EVENTS}
             value[PUSH] = {"branches": ["main"]}

@@ -67,6 +67,26 @@ def test_what_is_declared(rule_runner: RuleRunner) -> None:
     )
 
 
+def test_defaults_of_a_folder_above(rule_runner: RuleRunner) -> None:
+    rule_runner.write_files(
+        {
+            "BUILD": """
+__defaults__(
+    {ci_lane: dict(when={"push": {"branches": ["main"]}}, runs_on=["a100"], fork_runs_on=["ubuntu"])}
+)
+""",
+            "ci/BUILD": "ci_lane(name='cuda', tag_expression=['cuda'])",
+            # Whatever is there, Pants computes the defaults once more.
+            "ci/images/BUILD": "ci_lane(name='rocm', tag_expression=['rocm'])",
+        }
+    )
+    for address in (Address("ci", target_name="cuda"), Address("ci/images", target_name="rocm")):
+        found = lane_of(rule_runner.get_target(address))
+        assert found.triggers == (Trigger("push", branches=("main",)),)
+        assert found.runner == Runner(("a100",))
+        assert found.fork_runner == Runner(("ubuntu",))
+
+
 def test_what_is_not_declared(rule_runner: RuleRunner) -> None:
     declared = lane(rule_runner, "tag_expression=['rocm'], runs_on=['gfx942']")
     assert declared.title == "rocm"
