@@ -53,19 +53,17 @@ FILES = {
         """,
     "tests/demo/cpu_test.py": """\
         import os
-        import hypothesis
 
 
         def test_the_job_is_as_it_should_be():
             assert os.getuid() != 0
             assert os.path.isdir("3rdparty/lit/lit/lit")
-            assert hypothesis
         """,
     "tests/demo/rocm_test.py": "def test_rocm(): pass\n",
 }
 # Instead of what takes minutes to fetch.
 LESS = (
-    (r"REHEARSAL=[^\"]*", "REHEARSAL=tests/rehearsal:plugin"),
+    (r"REHEARSAL=[^\"]*", "REHEARSAL=tests/rehearsal:nothing"),
     (r"_ARTIFACTS = .*?\n\)\n", '_ARTIFACTS = "ARTIFACTS=3rdparty/lit:lit"\n'),
 )
 A_SECRET = "this-is-a-secret"
@@ -186,6 +184,10 @@ def test_a_lane_runs_in_its_image(ws: Workspace, base: str, tmp_path: Path) -> N
         text, count = re.subn(pattern, less, text, flags=re.DOTALL)
         assert count
     build_file.write_text(text)
+    rehearsal = ws.root / IMAGES / "rehearsal"
+    (rehearsal / "nothing_test.py").write_text("def test_nothing(): pass\n")
+    with (rehearsal / "rehearsal.BUILD").open("a") as file:
+        file.write('python_tests(name="nothing", sources=["nothing_test.py"])\n')
     # Pants has no option for it, and an engine without a bridge no other network for a build.
     tools = tmp_path / "bin"
     tools.mkdir()
