@@ -144,7 +144,8 @@ def docker_run(
     :param config_files: of Pants, as in the generated workflow, or "".
     :param without_devices: whether tests whose hardware is missing are skipped instead of failing.
     """
-    env = dict(lane.env)
+    # A daemon would start for one command.
+    env = {"PANTS_PANTSD": "false", **dict(lane.env)}
     if config_files:
         env["PANTS_CONFIG_FILES"] = config_files
     if without_devices:

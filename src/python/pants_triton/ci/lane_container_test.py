@@ -126,6 +126,7 @@ def test_the_command() -> None:
         "--gpus=all",
         "--env=PANTS_CONFIG_FILES=pants.ci.toml",
         "--env=PANTS_LEVEL=debug",
+        "--env=PANTS_PANTSD=false",
         "--network=none",
         "an-image",
         "sh",
