@@ -24,6 +24,7 @@ from pants_triton.package import rules as package_rules
 from pants_triton.package import wheel_rules as package_wheel_rules
 from pants_triton.package.target_types import TritonPackageTarget
 from pants_triton.program import rules as program_rules
+from pants_triton.testing import bundle_rules as testing_bundle_rules
 from pants_triton.testing import gtest_rules as testing_gtest_rules
 from pants_triton.testing import kernel_cache_rules as testing_kernel_cache_rules
 from pants_triton.testing import lint_rules as testing_lint_rules
@@ -32,6 +33,7 @@ from pants_triton.testing import repeat_rules as testing_repeat_rules
 from pants_triton.testing import rules as testing_rules
 from pants_triton.testing import summary_rules as testing_summary_rules
 from pants_triton.testing import target_rules as testing_target_rules
+from pants_triton.testing.bundle_target_types import TritonTestBundleTarget
 from pants_triton.testing.gtest_target_types import GTestTestsTarget
 from pants_triton.testing.lit_target_types import LIT_TARGET_TYPES
 from pants_triton.testing.target_types import TritonTestsGeneratorTarget, TritonTestTarget
@@ -45,6 +47,7 @@ def target_types():
         GTestTestsTarget,
         LaneTarget,
         TritonPackageTarget,
+        TritonTestBundleTarget,
         TritonTestTarget,
         TritonTestsGeneratorTarget,
     ]
@@ -73,6 +76,7 @@ def rules():
         *package_wheel_rules.rules(),
         *program_rules.rules(),
         *testing_rules.rules(),
+        *testing_bundle_rules.rules(),
         *testing_gtest_rules.rules(),
         *testing_kernel_cache_rules.rules(),
         *testing_lint_rules.rules(),

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Iterable, Mapping, Sequence
 
+from pants_triton.testing.selection import selects
+
 TEST = "test"
 
 # The goals that a lane may run, in the order in which it does.
@@ -118,18 +120,6 @@ class Lane:
     def selects(self, tags: Iterable[str]) -> bool:
         """Whether `--tag` with this lane's values selects a target that has these tags."""
         return selects(self.tag_expression, tags)
-
-
-def selects(tag_expression: Sequence[str], tags: Iterable[str]) -> bool:
-    """Whether a target with these tags matches all values of `--tag`, as Pants takes them.
-
-    A value is a comma-separated list of tags, any of which will do; a leading `-` means none of them.
-    """
-    present = frozenset(tags)
-    return all(
-        value.startswith("-") != bool(present & set(value.lstrip("+-").split(",")))
-        for value in tag_expression
-    )
 
 
 def parse_runner(field: str, value: object) -> Runner:

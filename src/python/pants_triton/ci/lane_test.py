@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pants.util.filtering import and_filters, create_filters
 
 from pants_triton.ci.lane import (
     DISPATCH,
@@ -21,7 +20,6 @@ from pants_triton.ci.lane import (
     check_lanes,
     parse_runner,
     parse_triggers,
-    selects,
 )
 
 LANE = Lane(
@@ -52,31 +50,6 @@ def test_command() -> None:
     )
     formatting = replace(LANE, goals=("lint", "check"), tag_expression=())
     assert formatting.command == "./pants lint check ::"
-
-
-@pytest.mark.parametrize(
-    "expression",
-    [
-        (),
-        ("cuda",),
-        ("+cuda",),
-        ("-cuda",),
-        ("cuda,rocm",),
-        ("-cuda,rocm",),
-        ("cuda", "-slow"),
-        ("cuda,rocm", "slow", "-flaky"),
-    ],
-    ids=" ".join,
-)
-@pytest.mark.parametrize(
-    "tags", [(), ("cuda",), ("rocm", "slow"), ("cuda", "slow", "flaky"), ("cpu",)], ids=" ".join
-)
-def test_selects_what_pants_does(expression: tuple[str, ...], tags: tuple[str, ...]) -> None:
-    def has_tag(tag: str) -> Any:
-        return lambda target: tag in target
-
-    by_pants = and_filters(create_filters(expression, has_tag))
-    assert selects(expression, tags) == by_pants(tags)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pkgutil
 from dataclasses import dataclass
+from typing import Mapping
 
 from pants.core.subsystems.python_bootstrap import PythonBootstrap
 from pants.core.util_rules.system_binaries import (
@@ -19,6 +20,7 @@ from pants.core.util_rules.system_binaries import (
 )
 from pants.engine.fs import CreateDigest, Digest, FileContent
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
+from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 
 
@@ -29,11 +31,13 @@ class ProgramRequest:
     :param package: of the modules, such as `pants_triton.hardware`.
     :param modules: the names of those it needs. None imports more than these and Python's own.
     :param main: the one whose `main(argv: list[str]) -> int` is the program.
+    :param libraries: modules of other packages that it needs, by those.
     """
 
     package: str
     modules: tuple[str, ...]
     main: str
+    libraries: FrozenDict[str, tuple[str, ...]] = FrozenDict()
 
 
 @dataclass(frozen=True)
@@ -45,14 +49,18 @@ class Program:
 
 @rule
 async def pack_program(request: ProgramRequest) -> Program:
-    package_path = request.package.replace(".", "/")
+    packages: Mapping[str, tuple[str, ...]] = {
+        **request.libraries,
+        request.package: request.modules,
+    }
+    folders = {package.replace(".", "/") for package in packages}
+    parents = {path[:i] for path in folders for i, c in enumerate(path) if c == "/"}
 
-    def module(name: str) -> FileContent:
-        content = pkgutil.get_data(request.package, f"{name}.py")
+    def module(package: str, name: str) -> FileContent:
+        content = pkgutil.get_data(package, f"{name}.py")
         assert content is not None
-        return FileContent(f"{package_path}/{name}.py", content)
+        return FileContent(f"{package.replace('.', '/')}/{name}.py", content)
 
-    parents = [package_path[:i] for i, c in enumerate(package_path) if c == "/"]
     digest = await Get(
         Digest,
         CreateDigest(
@@ -62,8 +70,8 @@ async def pack_program(request: ProgramRequest) -> Program:
                     f"import sys\n\nfrom {request.package}.{request.main} import main\n\n"
                     "sys.exit(main(sys.argv[1:]))\n".encode(),
                 ),
-                *(FileContent(f"{path}/__init__.py", b"") for path in (*parents, package_path)),
-                *(module(name) for name in request.modules),
+                *(FileContent(f"{path}/__init__.py", b"") for path in sorted(parents | folders)),
+                *(module(package, name) for package, names in packages.items() for name in names),
             ]
         ),
     )

@@ -1,9 +1,9 @@
-"""Whether the tags that a run names are tags that exist."""
+"""What a run's tags select, and whether they are tags that exist."""
 
 from __future__ import annotations
 
 import difflib
-from typing import Iterable
+from typing import Iterable, Sequence
 
 
 def wanted_tags(tag_options: Iterable[str]) -> tuple[str, ...]:
@@ -20,6 +20,18 @@ def wanted_tags(tag_options: Iterable[str]) -> tuple[str, ...]:
         if not option.startswith("-")
         for tag in (option[1:] if option.startswith("+") else option).split(",")
         if tag
+    )
+
+
+def selects(tag_expression: Sequence[str], tags: Iterable[str]) -> bool:
+    """Whether a target with these tags matches all values of `--tag`, as Pants takes them.
+
+    A value is a comma-separated list of tags, any of which will do; a leading `-` means none of them.
+    """
+    present = frozenset(tags)
+    return all(
+        value.startswith("-") != bool(present & set(value.lstrip("+-").split(",")))
+        for value in tag_expression
     )
 
 

@@ -1,13 +1,42 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from pants.util.filtering import and_filters, create_filters
 
 from pants_triton.testing.selection import (
     describe_empty_selection,
     describe_unknown_tags,
     is_literal,
+    selects,
     wanted_tags,
 )
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        (),
+        ("cuda",),
+        ("+cuda",),
+        ("-cuda",),
+        ("cuda,rocm",),
+        ("-cuda,rocm",),
+        ("cuda", "-slow"),
+        ("cuda,rocm", "slow", "-flaky"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize(
+    "tags", [(), ("cuda",), ("rocm", "slow"), ("cuda", "slow", "flaky"), ("cpu",)], ids=" ".join
+)
+def test_selects_what_pants_does(expression: tuple[str, ...], tags: tuple[str, ...]) -> None:
+    def has_tag(tag: str) -> Any:
+        return lambda target: tag in target
+
+    by_pants = and_filters(create_filters(expression, has_tag))
+    assert selects(expression, tags) == by_pants(tags)
 
 
 @pytest.mark.parametrize(
