@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Mapping
 
 #: Of the form below. A bundle carries the program that reads it, so older ones need no support.
@@ -110,13 +110,18 @@ class Manifest:
 
     def to_json(self) -> str:
         """One line of UTF-8 that is the same for equal manifests."""
-        data = {"version": VERSION, **asdict(self)}
-        # By far the most of it.
-        data["trees"] = {
-            name: [[e.path, e.blob, int(e.is_executable), e.link] for e in entries]
-            for name, entries in self.trees.items()
+        data = {
+            "version": VERSION,
+            **vars(self),
+            "tests": [vars(test) for test in self.tests],
+            "hardware": vars(self.hardware),
+            # By far the most of it.
+            "trees": {
+                name: [[e.path, e.blob, int(e.is_executable), e.link] for e in entries]
+                for name, entries in self.trees.items()
+            },
         }
-        return json.dumps(data, sort_keys=True, separators=(",", ":")) + "\n"
+        return json.dumps(data, default=dict, sort_keys=True, separators=(",", ":")) + "\n"
 
 
 def manifest_from_json(text: str) -> Manifest:

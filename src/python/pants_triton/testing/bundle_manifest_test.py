@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
@@ -62,6 +64,13 @@ MANIFEST = Manifest(
 
 def test_json_and_back() -> None:
     assert manifest_from_json(MANIFEST.to_json()) == MANIFEST
+
+
+def test_any_mapping_will_do() -> None:
+    # Such as Pants' own, of which results of rules are made.
+    test = replace(MANIFEST.tests[0], env=MappingProxyType({"A": "1"}))
+    manifest = replace(MANIFEST, tests=(test, *MANIFEST.tests[1:]))
+    assert manifest.to_json() == MANIFEST.to_json()
 
 
 def test_equal_manifests_are_equal_bytes() -> None:

@@ -48,6 +48,7 @@ from pants.core.util_rules.config_files import ConfigFiles, ConfigFilesRequest
 from pants.core.util_rules.source_files import SourceFiles, SourceFilesRequest
 from pants.core.util_rules.subprocess_environment import SubprocessEnvironment
 from pants.engine.addresses import Address, Addresses
+from pants.engine.collection import Collection
 from pants.engine.engine_aware import EngineAwareParameter
 from pants.engine.fs import (
     AddPrefix,
@@ -345,6 +346,32 @@ async def prepare_test(
     )
 
 
+@dataclass(frozen=True)
+class PreparedTestsRequest:
+    """Asks for all tests of a bundle, see `PreparedTestRequest`."""
+
+    field_sets: tuple[TritonTestFieldSet, ...]
+    extra: tuple[Address, ...]
+    interpreter_constraints: InterpreterConstraints
+
+
+class PreparedTests(Collection[PreparedTest]):
+    pass
+
+
+@rule
+async def prepare_tests(request: PreparedTestsRequest) -> PreparedTests:
+    return PreparedTests(
+        await MultiGet(
+            Get(
+                PreparedTest,
+                PreparedTestRequest(field_set, request.extra, request.interpreter_constraints),
+            )
+            for field_set in request.field_sets
+        )
+    )
+
+
 # -----------------------------------------------------------------------------------------
 # What the tests import
 # -----------------------------------------------------------------------------------------
@@ -362,9 +389,9 @@ class BundleRequirementsRequest:
 
 @dataclass(frozen=True)
 class BundleRequirements:
-    """The PEX, with the `provided` packages left out."""
+    """What the PEX is to be made of, with the `provided` packages left out."""
 
-    pex: Pex
+    request: PexFromTargetsRequest | PexRequest
 
 
 @rule(desc="Collect the packages of a bundle", level=LogLevel.DEBUG)
@@ -382,7 +409,7 @@ async def collect_requirements(
         description=f"Collecting the packages of {request.bundle}",
     )
     if not request.provided:
-        return BundleRequirements(await Get(Pex, PexFromTargetsRequest, from_targets))
+        return BundleRequirements(from_targets)
     if not python_setup.enable_resolves:
         raise TestBundleError(
             f"{request.bundle}: `{BundleProvidedField.alias}` leaves packages of a lock out, but "
@@ -394,10 +421,11 @@ async def collect_requirements(
     text = lock_file.content.decode()
     try:
         if lock.is_pex_native:
-            pex_request = dataclasses.replace(
-                from_targets, additional_args=tuple(_exclusions(text, request.provided))
+            return BundleRequirements(
+                dataclasses.replace(
+                    from_targets, additional_args=tuple(_exclusions(text, request.provided))
+                )
             )
-            return BundleRequirements(await Get(Pex, PexFromTargetsRequest, pex_request))
         kept = without_provided(text, request.provided)
     except ProvidedError as e:
         raise TestBundleError(
@@ -418,8 +446,7 @@ async def collect_requirements(
         Get(Digest, CreateDigest([FileContent(file, kept.encode())])),
     )
     inputs = await Get(Digest, MergeDigests((left, local_dists.pex.digest)))
-    pex = await Get(
-        Pex,
+    return BundleRequirements(
         PexRequest(
             output_filename=_REQUIREMENTS_PEX,
             internal_only=False,
@@ -431,9 +458,8 @@ async def collect_requirements(
                 *("--requirements-pex", local_dists.pex.name),
             ),
             description=f"Collecting the packages of {request.bundle}",
-        ),
+        )
     )
-    return BundleRequirements(pex)
 
 
 def _exclusions(lock: str, provided: Iterable[str]) -> Iterable[str]:
@@ -510,9 +536,14 @@ async def package_test_bundle(
     addresses = Addresses((*(test.address for test in selection.tests), *extra))
     constraints = await Get(InterpreterConstraints, InterpreterConstraintsRequest(addresses))
 
+    # First, because it sees what is wrong with `provided`, and all else takes its time.
+    requirements = await Get(
+        BundleRequirements,
+        BundleRequirementsRequest(bundle, addresses, field_set.provided.value, constraints),
+    )
     pytest_request = pytest.to_pex_request(interpreter_constraints=constraints)
     venv = ("--venv", pex_environment.venv_site_packages_copies_option(use_copies=False))
-    pytest_pex, requirements, program, prepared = await MultiGet(
+    pytest_pex, requirements_pex, program, prepared = await MultiGet(
         Get(
             Pex,
             PexRequest,
@@ -525,15 +556,11 @@ async def package_test_bundle(
                 additional_args=(*pytest_request.additional_args, *venv),
             ),
         ),
-        Get(
-            BundleRequirements,
-            BundleRequirementsRequest(bundle, addresses, field_set.provided.value, constraints),
-        ),
+        Get(Pex, PexFromTargetsRequest, requirements.request)
+        if isinstance(requirements.request, PexFromTargetsRequest)
+        else Get(Pex, PexRequest, requirements.request),
         Get(Program, ProgramRequest(_PACKAGE, _MODULES, "bundle_runner", _LIBRARIES)),
-        MultiGet(
-            Get(PreparedTest, PreparedTestRequest(test, extra, constraints))
-            for test in selection.tests
-        ),
+        Get(PreparedTests, PreparedTestsRequest(selection.tests, extra, constraints)),
     )
     digests = sorted({d for each in prepared for d in each.digests}, key=lambda d: d.fingerprint)
     entries = await MultiGet(Get(DigestEntries, Digest, digest) for digest in digests)
@@ -585,7 +612,7 @@ async def package_test_bundle(
                 ),
                 Get(Digest, AddPrefix(program.digest, f"{_DATA}/{PROGRAM}")),
                 Get(Digest, AddPrefix(pytest_pex.digest, f"{_DATA}/{PEXES}")),
-                Get(Digest, AddPrefix(requirements.pex.digest, f"{_DATA}/{PEXES}")),
+                Get(Digest, AddPrefix(requirements_pex.digest, f"{_DATA}/{PEXES}")),
             )
         ),
     )
