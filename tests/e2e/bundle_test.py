@@ -16,20 +16,40 @@ import pytest
 from e2e.workspace import PantsRun, Workspace, workspace
 
 _LOCK = """\
-iniconfig==2.1.0 \\
-    --hash=sha256:3abbd2e30b36733fee78f9c7f7308f2d0050e88f0087fd25c2645f63c773e1c7 \\
-    --hash=sha256:9deba5723312380e77435581c6bf4935c94cbfab9b1ed33ef8d238ea168eb760
-tomli==2.5.0 \\
+mpmath==1.3.0 \\
+    --hash=sha256:7a28eb2a9774d00c7bc92411c19a89209d5da7c4c9a9e227be8330a23a25b91f \\
+    --hash=sha256:a0b2b9fe80bbcd81a6647ff13108738cfb482d481d826cc0e02f5b35e5c88d2c
+"""
+# Could not be had, if it were asked for.
+_TORCH = """\
+torch==2.13.0 \\
     --hash=sha256:0000000000000000000000000000000000000000000000000000000000000000
+"""
+
+_PYTHON_OPTIONS = """\
+[python]
+enable_resolves = true
+default_resolve = "whole"
+resolves_generate_lockfiles = false
+"""
+
+_RESOLVES = """
+[python.resolves]
+whole = "whole.txt"
+part = "part.txt"
+
+[hardware.resolves]
+cpu = "whole"
+cuda = "whole"
 """
 
 FILES = {
     "t/BUILD": """\
         python_sources()
-        python_test_utils()
+        python_test_utils(name="conftest")
         python_requirement(
-            name="iniconfig",
-            requirements=["iniconfig==2.1.0"],
+            name="mpmath",
+            requirements=["mpmath==1.3.0"],
             resolve=parametrize("whole", "part"),
         )
         files(name="data", sources=["*.txt"])
@@ -45,9 +65,10 @@ FILES = {
         triton_test_bundle(name="whole")
         """,
     "p/BUILD": """\
-        triton_tests(name="part", resolve="part", tags=["part"])
-        triton_test_bundle(name="part", tag_expression=["part"], provided=["tomli"])
+        triton_tests(name="tests", resolve="part", tags=["part"])
+        triton_test_bundle(name="part", tag_expression=["part"], provided=["torch"])
         """,
+    "t/__init__.py": "",
     "t/library.py": "ANSWER = 42\n",
     "t/conftest.py": """\
         import pytest
@@ -67,13 +88,13 @@ FILES = {
         import socket
         from pathlib import Path
 
-        import iniconfig
+        import mpmath
         import pytest
         from t import library
 
 
         def test_imports(answer) -> None:
-            assert answer == library.ANSWER and iniconfig.IniConfig
+            assert answer == library.ANSWER and mpmath.mpf(1) == 1
 
 
         def test_files() -> None:
@@ -103,18 +124,17 @@ FILES = {
             assert os.environ["CUDA_VISIBLE_DEVICES"].startswith("GPU-")
             assert "H100" in os.environ["PANTS_TRITON_FINGERPRINT"]
         """,
-    # tomli is the machine's, and could not be had else: its hash is none.
     "p/provided_test.py": """\
-        import iniconfig
-        import tomli
+        import mpmath
+        import torch
 
 
         def test_where() -> None:
-            assert tomli.WHERE == "machine"
-            assert "machine" not in iniconfig.__file__
+            assert torch.WHERE == "machine"
+            assert mpmath.mpf(1) == 1
         """,
-    "lock.txt": _LOCK,
-    "whole.txt": _LOCK[: _LOCK.index("tomli")],
+    "part.txt": _LOCK + _TORCH,
+    "whole.txt": _LOCK,
     "wrong/BUILD": """\
         triton_test_bundle(name="empty", tests=["t::", "p::"], tag_expression=["macos"])
         triton_test_bundle(name="mixed", tests=["t::", "p::"])
@@ -136,16 +156,8 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bundles]:
     folder = tmp_path_factory.mktemp("elsewhere")
     with workspace(tmp_path_factory.mktemp("workspace")) as ws:
         ws.write(FILES)
-        with (ws.root / "pants.toml").open("a") as config:
-            config.write(
-                "\n[python.resolves]\nwhole = 'whole.txt'\npart = 'lock.txt'\n"
-                "[hardware.resolves]\ncpu = 'whole'\ncuda = 'whole'\n"
-            )
-        text = (ws.root / "pants.toml").read_text()
-        options = (
-            "enable_resolves = true\ndefault_resolve = 'whole'\nresolves_generate_lockfiles = false"
-        )
-        (ws.root / "pants.toml").write_text(text.replace("[python]\n", f"[python]\n{options}\n", 1))
+        config = (ws.root / "pants.toml").read_text()
+        ws.write({"pants.toml": config.replace("[python]\n", _PYTHON_OPTIONS, 1) + _RESOLVES})
         # On the machine, the tools are where it says.
         run = ws.pants("--hardware-tool-search-path=['<PATH>']", "package", "t:whole", "p:part")
         assert run.exit_code == 0, run.output
@@ -228,6 +240,8 @@ def test_failures(bundles: Bundles, tmp_path: Path, pex_root: Path) -> None:
     assert "t/device_test.py:device can't run: needs cuda: no nvidia-smi" in result.output
     assert "AssertionError: assert 'this' == 'that'" in result.output
     assert "Test files: 1 passed, 1 failed, 1 could not run." in result.output
+    # The packages are where it says.
+    assert not (tmp_path / "home/.cache").exists()
     again = [line for line in result.output.splitlines() if line.startswith("Run it again: ")]
     assert again == [f"Run it again: {bundles.whole} t/fails_test.py:cpu"]
 
@@ -273,17 +287,17 @@ def test_packages_of_the_machine(bundles: Bundles, tmp_path: Path, pex_root: Pat
     result = run(bundles.part, tmp_path / "home", python=str(python), env=env)
     assert result.exit_code == 2, result.output
     assert (
-        "This bundle leaves tomli to the machine, and the tests run with Python 3.9"
+        "This bundle leaves torch to the machine, and the tests run with Python 3.9"
         in result.output
     )
-    assert f"{python} has no tomli" in result.output
+    assert f"{python} has no torch" in result.output
     assert "Traceback" not in result.output
 
     [site_packages] = (tmp_path / "venv").glob("lib/python*/site-packages")
-    (site_packages / "tomli").mkdir()
-    (site_packages / "tomli/__init__.py").write_text("WHERE = 'machine'\n")
+    (site_packages / "torch").mkdir()
+    (site_packages / "torch/__init__.py").write_text("WHERE = 'machine'\n")
     # Comes last: what else is there does not shadow the bundle's own.
-    (site_packages / "iniconfig.py").write_text("raise AssertionError\n")
+    (site_packages / "mpmath.py").write_text("raise AssertionError\n")
     result = run(bundles.part, tmp_path / "home", python=str(python), env=env)
     assert result.exit_code == 0, result.output
     # Started with another Python, it is told.

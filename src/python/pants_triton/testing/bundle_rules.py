@@ -631,6 +631,8 @@ async def package_test_bundle(
                 # Stay in the virtual environment that it is started from: that has the packages
                 # which the machine provides.
                 "--inherit-path=fallback",
+                # The program reads PEX_ROOT, too.
+                "--no-strip-pex-env",
             ),
             description=f"Building {output_filename}",
         ),

@@ -123,6 +123,7 @@ def run_bundle(argv: Sequence[str], bundle: Path) -> int:
 def _parser(manifest: Manifest, prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=os.path.basename(prog),
+        allow_abbrev=False,
         usage="%(prog)s [option …] [TEST …] [-- pytest argument …]",
         description=f"Runs the tests of {manifest.address}, each file in a pytest process of its own, "
         "on leased devices. Tests that can't run here are skipped, by name and with the reason.",
