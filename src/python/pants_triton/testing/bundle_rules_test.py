@@ -58,9 +58,9 @@ python_tests(name="plain", sources=["plain_test.py"], tags=["cpu"])
 }
 
 
-@pytest.fixture
-def rule_runner() -> RuleRunner:
-    rule_runner = RuleRunner(
+@pytest.fixture(scope="module")
+def shared_rule_runner() -> RuleRunner:
+    return RuleRunner(
         rules=[
             *core.rules(),
             *python_backend.rules(),
@@ -78,9 +78,14 @@ def rule_runner() -> RuleRunner:
         ],
         objects={"parametrize": Parametrize},
     )
-    rule_runner.write_files(FILES)
-    set_options(rule_runner)
-    return rule_runner
+
+
+@pytest.fixture
+def rule_runner(shared_rule_runner: RuleRunner) -> RuleRunner:
+    """The workspace as it was at first, but for bundles."""
+    shared_rule_runner.write_files(FILES)
+    set_options(shared_rule_runner)
+    return shared_rule_runner
 
 
 def set_options(rule_runner: RuleRunner, *args: str) -> None:
@@ -162,7 +167,7 @@ def test_it_depends_on_its_tests(rule_runner: RuleRunner) -> None:
     )
     target = rule_runner.get_target(address)
     found = rule_runner.request(Addresses, [DependenciesRequest(target[Dependencies])])
-    assert sorted(a.spec for a in found) == ["t/a_test.py:cpu", "t/data.txt:data"]
+    assert sorted(a.spec for a in found) == ["t/a_test.py:cpu", "t:data"]
 
 
 # --- what a test has -------------------------------------------------------------------------
@@ -182,7 +187,7 @@ def test_a_prepared_test(rule_runner: RuleRunner) -> None:
         "t.a_test.py.cpu",
     )
     assert (test.hardware, test.timeout_s) == ("cpu", 30)
-    assert test.env == {"TRITON_INTERPRET": "1"}
+    assert dict(test.env) == {"TRITON_INTERPRET": "1"}
     assert test.env_entries == ("A=1", "HOME")
     assert test.pytest_args == ("-m", "x")
     [digest] = prepared.digests
