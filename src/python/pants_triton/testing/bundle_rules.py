@@ -29,7 +29,6 @@ from pants.backend.python.util_rules.pex_from_targets import (
 from pants.backend.python.util_rules.pex_requirements import (
     LoadedLockfile,
     LoadedLockfileRequest,
-    strip_comments_from_pex_json_lockfile,
 )
 from pants.backend.python.util_rules.python_sources import (
     PythonSourceFiles,
@@ -121,7 +120,9 @@ _MODULES = (
     *("bundle_runner", "bundle_sandbox", "bundle_selection"),
     *("command", "junit", "planning", "run_summary"),
 )
-_LIBRARIES = FrozenDict({"pants_triton.hardware": (*AGENT_MODULES, "requirement")})
+_LIBRARIES: FrozenDict[str, tuple[str, ...]] = FrozenDict(
+    {"pants_triton.hardware": (*AGENT_MODULES, "requirement")}
+)
 
 # What the PEX starts, and the folder beside it that has all else.
 _ENTRY = "triton_test_bundle"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import shlex
 import shutil
@@ -91,7 +92,8 @@ def main(argv: Sequence[str]) -> int:
 def run_bundle(argv: Sequence[str], bundle: Path) -> int:
     """What a person starts. `bundle` is the folder that the bundle was unpacked to."""
     # A machine without a locale has no sign for a tick.
-    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     try:
         manifest = manifest_from_json((bundle / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ManifestError) as e:

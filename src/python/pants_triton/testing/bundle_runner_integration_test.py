@@ -135,7 +135,10 @@ def bundle(tmp_path: Path) -> Bundle:
     venv.write_text(_VENV.format(python=sys.executable, path=path))
     venv.chmod(0o755)
     program = folder / PROGRAM
-    modules = {bundle_rules._PACKAGE: bundle_rules._MODULES, **bundle_rules._LIBRARIES}
+    modules: dict[str, tuple[str, ...]] = {
+        bundle_rules._PACKAGE: bundle_rules._MODULES,
+        **bundle_rules._LIBRARIES,
+    }
     for package, names in modules.items():
         place = program / package.replace(".", "/")
         place.mkdir(parents=True)
