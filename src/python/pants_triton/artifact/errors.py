@@ -16,6 +16,7 @@ EXIT_UNREACHABLE = 3
 EXIT_WRONG_BYTES = 4
 EXIT_UNUSABLE = 5
 EXIT_THIS_HOST = 6
+EXIT_UNKNOWN = 7
 
 #: Stands for the target's address where whoever raises doesn't know it: equal entries of the lock are
 #: one process, whatever target they are for. See `addressed`.

@@ -3,6 +3,7 @@
     fetch --entry=FILE --output=DIR --cache=DIR --platform=linux_x86_64 --address=3rdparty:llvm
     download --entry=FILE --cache=DIR [--mirror=DIR]
     status --entry=FILE --cache=DIR
+    listing --of=FILE --output=DIR --cache=DIR --platform=linux_x86_64
 
 and, for who makes the lock, what is there to be locked, as JSON:
 
@@ -27,6 +28,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -35,14 +37,17 @@ from typing import Any, Iterator, Sequence
 from pants_triton.artifact import debian, leftovers, local_tree, wheel_index
 from pants_triton.artifact.download import Wanted, cached, downloads, fetch, fetch_unknown
 from pants_triton.artifact.errors import (
+    EXIT_UNKNOWN,
     EXIT_UNUSABLE,
     EXIT_WRONG_BYTES,
     FetchError,
     addressed,
     name_in,
+    os_reason,
     shown_url,
 )
 from pants_triton.artifact.libraries import link_libraries
+from pants_triton.artifact.listing import LISTING, listing_path
 from pants_triton.artifact.lock import (
     DebianEntry,
     Entry,
@@ -66,6 +71,7 @@ PROGRAM_MODULES: tuple[str, ...] = (
     "fetch",
     "leftovers",
     "libraries",
+    "listing",
     "local_tree",
     "lock",
     "machine_code",
@@ -196,6 +202,17 @@ def _status(args: argparse.Namespace, settings: Settings) -> Any:
     ]
 
 
+def _listing(args: argparse.Namespace, settings: Settings) -> None:
+    # Who has the tree leaves its listing for the length of this process; this is how the listing gets
+    # into the caches of others, under a key that they know without the tree.
+    path = listing_path(args.cache, os.getppid(), args.of.read_text("ascii"), args.platform)
+    try:
+        args.output.mkdir(exist_ok=True)
+        shutil.copyfile(path, args.output / LISTING)
+    except OSError as e:
+        raise FetchError(f"no listing is there: {os_reason(e)}.", EXIT_UNKNOWN) from None
+
+
 def _told(wanted: Wanted, size: int | None, cached: bool) -> dict[str, Any]:
     return {"name": wanted.name, "sha256": wanted.sha256, "size": size, "cached": cached}
 
@@ -281,6 +298,11 @@ def _parser() -> argparse.ArgumentParser:
     for added in (tree, download, status):
         added.add_argument("--entry", type=Path, required=True, help="file with the entry's JSON")
         added.add_argument("--address", default="", help="of the target, for messages")
+
+    listing = command("listing", _listing, "what is in the tree of an entry, where that is known")
+    listing.add_argument("--of", type=Path, required=True, help="file with the entry's JSON")
+    listing.add_argument("--output", type=Path, required=True, help="the folder to make")
+    listing.add_argument("--platform", required=True, help="that the tree's programs are for")
 
     digest = command("digest", _digest, "the sha256 and size of what a location has now")
     digest.add_argument("--url", required=True, action="append", help="tried in this order")

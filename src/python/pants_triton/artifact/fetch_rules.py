@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 import os
@@ -14,7 +15,19 @@ from typing import Iterator
 from pants.backend.python.subsystems.repos import PythonRepos
 from pants.engine.addresses import Address
 from pants.engine.env_vars import EnvironmentVars, EnvironmentVarsRequest
-from pants.engine.fs import CreateDigest, Digest, FileContent, MergeDigests, RemovePrefix
+from pants.engine.fs import (
+    CreateDigest,
+    Digest,
+    DigestContents,
+    DigestEntries,
+    Directory,
+    FileContent,
+    FileDigest,
+    FileEntry,
+    MergeDigests,
+    RemovePrefix,
+    SymlinkEntry,
+)
 from pants.engine.internals.session import RunId
 from pants.engine.process import (
     FallibleProcessResult,
@@ -29,9 +42,18 @@ from pants.util.logging import LogLevel
 
 from pants_triton.artifact.errors import WARNING
 from pants_triton.artifact.fetch import PROGRAM_MODULES
+from pants_triton.artifact.listing import (
+    LISTING,
+    ListedFile,
+    Listing,
+    ListingError,
+    listing_path,
+    listing_text,
+    read_listing,
+)
 from pants_triton.artifact.lock import Entry, entry_json, shown_size
 from pants_triton.artifact.settings import Settings
-from pants_triton.artifact.settings_file import leave_python, lent_settings
+from pants_triton.artifact.settings_file import leave_python, lent_listing, lent_settings
 from pants_triton.artifact.subsystem import ArtifactError, ArtifactOptionError, ArtifactSubsystem
 from pants_triton.program.rules import Program, ProgramRequest
 
@@ -198,6 +220,8 @@ class FetchProcess:
 
     :param argv: a command of the program and its arguments, without the cache folder.
     :param entry: of the lock, as text, at `ENTRY` in the sandbox.
+    :param attempt: makes an equal process another one to the engine, which otherwise remembers for the
+        whole run that it failed; to caches they are the same.
     """
 
     argv: tuple[str, ...]
@@ -206,6 +230,7 @@ class FetchProcess:
     output: str = ""
     cache_scope: ProcessCacheScope = ProcessCacheScope.PER_SESSION
     level: LogLevel = LogLevel.INFO
+    attempt: int = 0
 
 
 ENTRY = "entry.json"
@@ -249,7 +274,7 @@ async def run_fetch_program(
                 description=request.description,
                 level=request.level,
                 cache_scope=request.cache_scope,
-                remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS,
+                remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS + request.attempt,
             ),
         )
     # What a cache remembers of another day is no news.
@@ -313,6 +338,92 @@ async def fetch_entry(request: FetchedEntryRequest) -> FetchedEntry:
     if result.error:
         return FetchedEntry(result.output_digest, result.error)
     return FetchedEntry(await Get(Digest, RemovePrefix(result.output_digest, _TREE)), "")
+
+
+@dataclass(frozen=True)
+class ListedEntryRequest:
+    """Asks for the same tree by its listing, if a cache has that: its files may then be nowhere on
+    this machine, and a process that has it among its inputs is run by `run_with_trees`."""
+
+    fetch: FetchedEntryRequest
+
+
+def _tree_entries(listing: Listing) -> Iterator[FileEntry | SymlinkEntry | Directory]:
+    for path, file in listing.files.items():
+        yield FileEntry(path, FileDigest(file.sha256, file.size), file.is_executable)
+    for path, target in listing.links.items():
+        yield SymlinkEntry(path, target)
+    for path in listing.folders:
+        yield Directory(path)
+
+
+def listing_of(digest: Digest, entries: DigestEntries) -> Listing:
+    return Listing(
+        digest.fingerprint,
+        digest.serialized_bytes_length,
+        {
+            e.path: ListedFile(
+                e.file_digest.fingerprint, e.file_digest.serialized_bytes_length, e.is_executable
+            )
+            for e in entries
+            if isinstance(e, FileEntry)
+        },
+        {e.path: e.target for e in entries if isinstance(e, SymlinkEntry)},
+        tuple(e.path for e in entries if isinstance(e, Directory)),
+    )
+
+
+async def _listed_tree(result: FetchResult) -> Digest | None:
+    """The tree that a listing is of, if there is a listing, and it is a good one."""
+    if result.error:
+        return None
+    contents = await Get(DigestContents, Digest, result.output_digest)
+    try:
+        (file,) = contents
+        listing = read_listing(file.content.decode())
+        tree = await Get(Digest, CreateDigest(_tree_entries(listing)))
+    except (ListingError, ValueError):
+        return None
+    return tree if tree == Digest(listing.sha256, listing.size) else None
+
+
+@rule
+async def list_entry(
+    request: ListedEntryRequest, settings: FetchSettings, global_options: GlobalOptions
+) -> FetchedEntry:
+    fetch = request.fetch
+    if not global_options.remote_cache_read:
+        # It would be one process more for nothing.
+        return await Get(FetchedEntry, FetchedEntryRequest, fetch)
+    text = entry_json(fetch.entry)
+    process = FetchProcess(
+        # Not by `--entry`: this process fetches nothing.
+        argv=("listing", f"--of={ENTRY}", f"--output={_TREE}", f"--platform={fetch.platform}"),
+        description=f"List: {fetch.description}",
+        entry=text,
+        output=_TREE,
+        cache_scope=ProcessCacheScope.SUCCESSFUL,
+        level=LogLevel.DEBUG,
+    )
+    # It fails unless a cache has it.
+    known = await Get(FetchResult, FetchProcess, process)
+    listed = await _listed_tree(known)
+    if listed is not None:
+        return FetchedEntry(listed, "")
+    fetched = await Get(FetchedEntry, FetchedEntryRequest, fetch)
+    if fetched.error:
+        return fetched
+    listing = listing_of(fetched.digest, await Get(DigestEntries, Digest, fetched.digest))
+    path = listing_path(Path(settings.cache), os.getpid(), text, fetch.platform)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(lent_listing(path, listing_text(listing)))
+        except OSError as e:
+            logger.debug(f"{path} can't be written: {e}")
+            return fetched
+        # Now it succeeds, and is cached: for the next run, and for other machines.
+        await Get(FetchResult, FetchProcess, dataclasses.replace(process, attempt=1))
+    return fetched
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from pants.engine.fs import (
     MergeDigests,
     SymlinkEntry,
 )
+from pants.engine.process import FallibleProcessResult, Process
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
 from pants.engine.target import TransitiveTargets, TransitiveTargetsRequest
 from pants.util.frozendict import FrozenDict
@@ -26,6 +28,7 @@ from pants_triton.artifact.errors import addressed
 from pants_triton.artifact.fetch_rules import (
     FetchedEntry,
     FetchedEntryRequest,
+    ListedEntryRequest,
     LocalTreeRequest,
     MaterialisedFolder,
 )
@@ -37,6 +40,8 @@ from pants_triton.artifact.places import trees_in_one_place
 from pants_triton.artifact.subsystem import ArtifactError, ArtifactSubsystem
 from pants_triton.artifact.target_types import ArtifactSourceField
 from pants_triton.workunits import ARTIFACT, work_metadata
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -69,9 +74,14 @@ async def overlay_trees(request: OverlayRequest) -> Overlay:
 
 @dataclass(frozen=True)
 class ArtifactTreeRequest(EngineAwareParameter):
-    """Asks for the tree of an artifact on this host. Fails with an ArtifactError."""
+    """Asks for the tree of an artifact on this host. Fails with an ArtifactError.
+
+    :param with_content: whether its files' content must be here. Else only what is in it is known for
+        sure, and a process that has it among its inputs is run by `run_with_trees`.
+    """
 
     address: Address
+    with_content: bool = True
 
     def debug_hint(self) -> str:
         return self.address.spec
@@ -137,17 +147,21 @@ async def get_artifact_tree(
         return ArtifactTree(address, declared.path, tree.digest, local_path)
     if declared.parts:
         parts = await MultiGet(
-            Get(ArtifactTree, ArtifactTreeRequest(part)) for part in declared.parts
+            Get(ArtifactTree, ArtifactTreeRequest(part, request.with_content))
+            for part in declared.parts
         )
         overlay = await Get(Overlay, OverlayRequest(tuple(part.digest for part in parts)))
         return ArtifactTree(address, declared.path, overlay.digest)
     located = await Get(LocatedArtifact, LocatedArtifactRequest(address))
-    fetched = await MultiGet(
-        Get(
-            FetchedEntry,
-            FetchedEntryRequest(found.entry, found.platform, _fetch_description(address, found)),
-        )
+    requests = [
+        FetchedEntryRequest(found.entry, found.platform, _fetch_description(address, found))
         for found in located.found
+    ]
+    fetched = await MultiGet(
+        Get(FetchedEntry, FetchedEntryRequest, each)
+        if request.with_content
+        else Get(FetchedEntry, ListedEntryRequest(each))
+        for each in requests
     )
     errors = [
         f"{address}: {found.artifact} for {found.platform}: {addressed(entry.error, address.spec)}"
@@ -162,9 +176,13 @@ async def get_artifact_tree(
 
 @dataclass(frozen=True)
 class ArtifactTreesRequest:
-    """Asks for the trees of all artifacts that targets depend on, transitively."""
+    """Asks for the trees of all artifacts that targets depend on, transitively.
+
+    :param with_content: as of an `ArtifactTreeRequest`.
+    """
 
     addresses: tuple[Address, ...]
+    with_content: bool = True
 
 
 @dataclass(frozen=True)
@@ -185,12 +203,31 @@ async def get_artifact_trees(request: ArtifactTreesRequest) -> ArtifactTrees:
     addresses = [t.address for t in transitive.closure if t.has_field(ArtifactSourceField)]
     try:
         trees = await MultiGet(
-            Get(ArtifactTree, ArtifactTreeRequest(address)) for address in addresses
+            Get(ArtifactTree, ArtifactTreeRequest(address, request.with_content))
+            for address in addresses
         )
     except ArtifactError as e:
         return ArtifactTrees((), str(e))
     problem = trees_in_one_place([(tree.address.spec, tree.path) for tree in trees])
     return ArtifactTrees((), problem) if problem else ArtifactTrees(trees)
+
+
+async def run_with_trees(process: Process, addresses: tuple[Address, ...]) -> FallibleProcessResult:
+    """Run a process with trees whose content may not be here: where no cache has its result, what it is
+    run with is fetched.
+
+    :param addresses: of targets that depend on all the artifacts.
+    """
+    try:
+        return await Get(FallibleProcessResult, Process, process)
+    except Exception as e:
+        # Mostly a missing blob, for whose lack the sandbox couldn't be made. What a process itself does
+        # wrong is no exception. Fetching asks the remote cache first, as any process does.
+        logger.debug(f"{process.description}: its inputs are fetched anew, because of {e}")
+        trees = await Get(ArtifactTrees, ArtifactTreesRequest(addresses))
+        if trees.error:
+            raise ArtifactError(trees.error) from None
+    return await Get(FallibleProcessResult, Process, process)
 
 
 def rules():

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import tarfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, Mapping
@@ -27,7 +27,10 @@ from pants.engine.fs import (
     FileEntry,
     SymlinkEntry,
 )
+from pants.engine.internals.scheduler import ExecutionError
 from pants.engine.platform import Platform
+from pants.engine.process import Process
+from pants.engine.rules import Get, rule
 from pants.engine.target import (
     Dependencies,
     DependenciesRequest,
@@ -45,8 +48,9 @@ from pants_triton.artifact.declaration_rules import (
     ArtifactDeclaration,
     ArtifactDeclarationRequest,
 )
-from pants_triton.artifact.fetch_rules import CACHE_NAME, FetchSettings
-from pants_triton.artifact.lock import Row, UrlEntry, make_lock, write_lock
+from pants_triton.artifact.fetch_rules import CACHE_NAME, FetchSettings, listing_of
+from pants_triton.artifact.listing import ListedFile, Listing, listing_path, listing_text
+from pants_triton.artifact.lock import Row, UrlEntry, entry_json, make_lock, write_lock
 from pants_triton.artifact.lock_rules import ArtifactLock, LocatedArtifact, LocatedArtifactRequest
 from pants_triton.artifact.platforms import PANTS_PLATFORMS
 from pants_triton.artifact.rules import (
@@ -56,7 +60,9 @@ from pants_triton.artifact.rules import (
     ArtifactTreesRequest,
     Overlay,
     OverlayRequest,
+    run_with_trees,
 )
+from pants_triton.artifact.settings_file import lent_listing
 from pants_triton.artifact.subsystem import ArtifactError, ArtifactOptionError
 from pants_triton.artifact.target_types import ARTIFACT_TARGET_TYPES, ArtifactFilesSourceField
 from pants_triton.artifact.use_rules import ArtifactsOfPythonTestRequest
@@ -72,6 +78,10 @@ Files = Mapping[str, str]
 
 @pytest.fixture
 def rule_runner(tmp_path: Path) -> RuleRunner:
+    return new_rule_runner(tmp_path)
+
+
+def new_rule_runner(tmp_path: Path) -> RuleRunner:
     rule_runner = RuleRunner(
         rules=[
             *artifact_rules.rules(),
@@ -89,6 +99,8 @@ def rule_runner(tmp_path: Path) -> RuleRunner:
             QueryRule(DigestEntries, (Digest,)),
             QueryRule(FetchSettings, ()),
             QueryRule(HydratedSources, (HydrateSourcesRequest,)),
+            read_in_tree,
+            QueryRule(Said, (ReadRequest,)),
             QueryRule(LocatedArtifact, (LocatedArtifactRequest,)),
             QueryRule(Overlay, (OverlayRequest,)),
             QueryRule(PytestPluginSetup, (ArtifactsOfPythonTestRequest,)),
@@ -139,6 +151,9 @@ def an_archive(path: Path, files: Files) -> str:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)
+            if name.endswith("/"):
+                member.type = tarfile.DIRTYPE
+                member.mode = 0o755
             tar.addfile(member, io.BytesIO(content.encode()))
     return path.as_uri()
 
@@ -485,6 +500,119 @@ def test_equal_entries_are_one_process(rule_runner: RuleRunner, tmp_path: Path) 
     other = tree(rule_runner, "t:other")
     assert processes(rule_runner) == before > 0
     assert (one.digest, one.path, other.path) == (other.digest, "t/one", "elsewhere")
+
+
+WITH_REMOTE_CACHE = ("--remote-cache-read", "--remote-store-address=grpc://localhost:1")
+
+
+def test_a_tree_is_listed_where_there_is_a_remote_cache(
+    rule_runner: RuleRunner, tmp_path: Path
+) -> None:
+    url = an_archive(tmp_path / "a.tar", {"bin/a": "A"})
+    rule_runner.write_files({"t/BUILD": f"archive_artifact(name='it', url={url!r})"})
+    lock_all(rule_runner)
+    request = ArtifactTreeRequest(spec("t:it"), with_content=False)
+    whole = rule_runner.request(ArtifactTree, [request])
+    # The sandboxes' registration, and the fetch.
+    assert processes(rule_runner) == 2
+    assert whole == tree(rule_runner, "t:it")
+
+    set_options(rule_runner, tmp_path, *WITH_REMOTE_CACHE)
+    assert rule_runner.request(ArtifactTree, [request]) == whole
+    # What is in it was asked for in vain, and is known from now on.
+    assert processes(rule_runner) == 2
+    set_options(rule_runner, tmp_path, *WITH_REMOTE_CACHE)
+    assert rule_runner.request(ArtifactTree, [request]) == whole
+    assert processes(rule_runner) == 0
+    assert not list((tmp_path / "caches").rglob("listing-*"))
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """Asks for what a file of a tree says to a process."""
+
+    address: Address
+    file: str
+
+
+@dataclass(frozen=True)
+class Said:
+    text: str
+
+
+@rule
+async def read_in_tree(request: ReadRequest) -> Said:
+    tree = await Get(ArtifactTree, ArtifactTreeRequest(request.address, with_content=False))
+    process = Process(
+        ("/bin/cat", f"{tree.path}/{request.file}"),
+        immutable_input_digests={tree.path: tree.digest},
+        description="Read",
+    )
+    result = await run_with_trees(process, (request.address,))
+    return Said(result.stdout.decode() + result.stderr.decode())
+
+
+def test_a_process_whose_tree_is_not_here(tmp_path: Path) -> None:
+    """Its listing came from a cache, and what it lists from nowhere."""
+    url = an_archive(tmp_path / "a.tar", {"bin/a": "A", "b": "", "empty/": ""})
+
+    def prepared(folder: Path) -> RuleRunner:
+        rule_runner = new_rule_runner(folder)
+        rule_runner.write_files({"t/BUILD": f"archive_artifact(name='it', url={url!r})"})
+        lock_all(rule_runner)
+        set_options(rule_runner, folder, *WITH_REMOTE_CACHE)
+        return rule_runner
+
+    other = prepared(tmp_path / "other")
+    digest = tree(other, "t:it").digest
+    entries = other.request(DigestEntries, [digest])
+    [found] = other.request(LocatedArtifact, [LocatedArtifactRequest(spec("t:it"))]).found
+
+    rule_runner = prepared(tmp_path / "own")
+    cache = tmp_path / "own/caches/pants_triton_artifacts"
+    place = listing_path(cache, os.getpid(), entry_json(found.entry), found.platform)
+    request = ArtifactTreeRequest(spec("t:it"), with_content=False)
+    with lent_listing(place, listing_text(listing_of(digest, entries))):
+        assert rule_runner.request(ArtifactTree, [request]).digest == digest
+    scripts = (tmp_path / "own/sandboxes").glob("*/__run.sh")
+    assert not any("--entry=" in script.read_text() for script in scripts), "it was fetched"
+    with pytest.raises(ExecutionError, match="[Mm]issing|Was not present"):
+        files_of(rule_runner, digest)
+
+    said = rule_runner.request(Said, [ReadRequest(spec("t:it"), "bin/a")])
+    assert said == Said("A")
+    assert files_of(rule_runner, digest) == {"bin/a": "A", "b": ""}
+    # What a process itself does wrong is told as ever.
+    said = rule_runner.request(Said, [ReadRequest(spec("t:it"), "c")])
+    assert "No such file" in said.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("{}", id="nothing"),
+        pytest.param(
+            listing_text(Listing(NOTHING, 3, {"a": ListedFile(NOTHING, 1, False)}, {"b": "a"}, ())),
+            id="of another tree",
+        ),
+        pytest.param(
+            listing_text(Listing(NOTHING, 3, {"/a": ListedFile(NOTHING, 1, False)}, {}, ())),
+            id="with an absolute path",
+        ),
+    ],
+)
+def test_a_listing_that_is_none(rule_runner: RuleRunner, tmp_path: Path, text: str) -> None:
+    url = an_archive(tmp_path / "a.tar", {"a": "A"})
+    rule_runner.write_files({"t/BUILD": f"archive_artifact(name='it', url={url!r})"})
+    lock_all(rule_runner)
+    [found] = rule_runner.request(LocatedArtifact, [LocatedArtifactRequest(spec("t:it"))]).found
+    set_options(rule_runner, tmp_path, *WITH_REMOTE_CACHE)
+    cache = tmp_path / "caches/pants_triton_artifacts"
+    place = listing_path(cache, os.getpid(), entry_json(found.entry), found.platform)
+    request = ArtifactTreeRequest(spec("t:it"), with_content=False)
+    with lent_listing(place, text):
+        found_tree = rule_runner.request(ArtifactTree, [request])
+    assert files_of(rule_runner, found_tree.digest) == {"a": "A"}
 
 
 def test_a_tree_is_cached_without_what_it_was_unpacked_from(

@@ -63,6 +63,19 @@ def leave_python(cache: Path, pid: int, python: str) -> None:
     _write(path, f"{python}\n")
 
 
+@contextlib.contextmanager
+def lent_listing(path: Path, text: str) -> Iterator[None]:
+    """While this lasts, the children of this process find a tree's listing at `path`, which is of
+    `listing_path`. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write(path, text)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
 # For whom the settings in each cache are there now. Rules run in threads.
 _borrowers: dict[Path, set[object]] = {}
 _lock = threading.Lock()
@@ -152,7 +165,9 @@ def _write(path: Path, content: str) -> None:
 
 def _remove_those_of_the_dead(folder: Path) -> None:
     for path in folder.iterdir():
-        found = re.fullmatch(r"\.?(?:settings|python)-([0-9]+)(?:\.json)?(?:\..*)?", path.name)
+        found = re.fullmatch(
+            r"\.?(?:settings|python|listing)-([0-9]+)(?:-[0-9a-f]+)?(?:\.json)?(?:\..*)?", path.name
+        )
         if found is not None and not _is_alive(int(found.group(1))):
             with contextlib.suppress(OSError):
                 path.unlink()

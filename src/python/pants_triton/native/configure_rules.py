@@ -19,7 +19,7 @@ from pants.engine.fs import (
     PathGlobs,
     Snapshot,
 )
-from pants.engine.process import FallibleProcessResult, Process
+from pants.engine.process import Process
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
 from pants.engine.target import (
     HydratedSources,
@@ -32,6 +32,7 @@ from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 
 from pants_triton.artifact.fetch_rules import HOST_CACHE, FetchSettings, start_script
+from pants_triton.artifact.rules import run_with_trees
 from pants_triton.native.configure import PROGRAM_MODULES
 from pants_triton.native.layout import BUILD, below, unfit_root
 from pants_triton.native.sanitizers import RUNTIME, build_environment, missing_runtime
@@ -183,8 +184,7 @@ async def configure_project(
         }
     )
     settings.leave()
-    result = await Get(
-        FallibleProcessResult,
+    result = await run_with_trees(
         Process(
             argv=(
                 "/bin/sh",
@@ -206,6 +206,7 @@ async def configure_project(
             description=f"Configure {address} with CMake",
             remote_cache_speculation_delay_millis=SPECULATION_DELAY_MS,
         ),
+        (address,),
     )
     output = result.stderr.decode("utf-8", "replace").rstrip()
     if result.exit_code != 0:

@@ -17,10 +17,11 @@ from pants.engine.fs import (
     FileContent,
     MergeDigests,
 )
-from pants.engine.process import FallibleProcessResult, Process
+from pants.engine.process import Process
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
 from pants.util.logging import LogLevel
 
+from pants_triton.artifact.rules import run_with_trees
 from pants_triton.native.edges import (
     WITH_NETWORK,
     HostReads,
@@ -234,7 +235,7 @@ async def run_edge(request: EdgeRequest) -> EdgeResult:
     if is_link or pool is not None:
         limits = await Get(EdgeLimits)
         process = limits.bounded(process, limits.bounds(is_link, pool))
-    result = await Get(FallibleProcessResult, Process, process)
+    result = await run_with_trees(process, (request.project,))
     stderr = result.stderr.decode("utf-8", "replace")
     if WITH_NETWORK in stderr:
         await Get(NetworkNotice, NetworkNoticeRequest(request.project))

@@ -35,6 +35,7 @@ from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 from pants.util.strutil import help_text, softwrap
 
+from pants_triton.artifact.rules import ArtifactTrees, ArtifactTreesRequest
 from pants_triton.native.edge_rules import GeneratedInputs, GeneratedInputsRequest
 from pants_triton.native.editor import (
     DATABASE,
@@ -147,6 +148,10 @@ async def find_project_commands(request: ProjectCommandsRequest) -> ProjectComma
         return ProjectCommands(
             address, error=f"{address}: what its sources include can't be generated.\n\n{shown}"
         )
+    # They are to be folders on disk.
+    artifacts = await Get(ArtifactTrees, ArtifactTreesRequest((address,)))
+    if artifacts.error:
+        return ProjectCommands(address, error=f"{address} needs an artifact: {artifacts.error}")
     generated = await Get(Digest, MergeDigests(result.digest for result in results))
     return ProjectCommands(
         address, commands, generated, project.configured.with_token, project.trees

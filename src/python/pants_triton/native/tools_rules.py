@@ -154,8 +154,14 @@ async def find_project_tools(request: ProjectToolsRequest, native: NativeSubsyst
         ),
     )
     artifacts, *found = await MultiGet(
-        Get(ArtifactTrees, ArtifactTreesRequest((request.address, *itertools.chain(*named)))),
-        *(Get(ArtifactTrees, ArtifactTreesRequest(tuple(addresses))) for addresses in named),
+        Get(
+            ArtifactTrees,
+            ArtifactTreesRequest((request.address, *itertools.chain(*named)), with_content=False),
+        ),
+        *(
+            Get(ArtifactTrees, ArtifactTreesRequest(tuple(addresses), with_content=False))
+            for addresses in named
+        ),
     )
     if artifacts.error:
         raise NativeError(f"{request.address} needs an artifact: {artifacts.error}")
@@ -215,6 +221,10 @@ async def find_project_tools(request: ProjectToolsRequest, native: NativeSubsyst
         folder = f"{CHROOT}/{toolchain.path}/{toolchain.bin}"
         if toolchain.library_path:
             env.setdefault("LD_LIBRARY_PATH", toolchain.library_path)
+        # It is run to be looked at, each time.
+        here = await Get(ArtifactTrees, ArtifactTreesRequest((tree.address,)))
+        if here.error:
+            raise NativeError(f"{request.address} needs an artifact: {here.error}")
         host = await Get(
             HostCompiler,
             HostCompilerRequest(

@@ -18,6 +18,7 @@ from pants.engine.target import FieldSet, InferDependenciesRequest, InferredDepe
 from pants.engine.unions import UnionRule
 from pants.util.logging import LogLevel
 
+from pants_triton.artifact.rules import ArtifactTrees, ArtifactTreesRequest
 from pants_triton.native.layout import CHROOT
 from pants_triton.native.rules import BuiltOutput, BuiltOutputRequest
 from pants_triton.native.subsystem import CompilerSource, NativeError, NativeSubsystem
@@ -65,6 +66,10 @@ async def run_output(field_set: CMakeOutputRunFieldSet) -> RunRequest:
             f"{field_set.address} is not one program but {', '.join(output.files)}. Declare a "
             f"`cmake_output` whose `{CMakeOutputOutputsField.alias}` has that program alone."
         )
+    # Pants lays out what such a process reads without asking anybody again.
+    artifacts = await Get(ArtifactTrees, ArtifactTreesRequest((field_set.address,)))
+    if artifacts.error:
+        raise NativeError(f"{field_set.address} needs an artifact: {artifacts.error}")
     env = {"LD_LIBRARY_PATH": output.library_path} if output.library_path else {}
     return RunRequest(
         digest=await Get(Digest, AddPrefix(output.digest, output.path)),

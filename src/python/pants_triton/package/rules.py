@@ -83,7 +83,7 @@ class AssembledPackage:
 
 async def _part(owner: Address, target: Target, folder: str) -> Digest:
     if target.has_field(ArtifactSourceField):
-        tree = await Get(ArtifactTree, ArtifactTreeRequest(target.address))
+        tree = await Get(ArtifactTree, ArtifactTreeRequest(target.address, with_content=False))
         return await Get(Digest, AddPrefix(tree.digest, folder))
     if target.has_field(CMakeOutputSourceField):
         output = await Get(BuiltOutput, BuiltOutputRequest(target.address))

@@ -23,7 +23,7 @@ from pants.engine.fs import (
     RemovePrefix,
     Snapshot,
 )
-from pants.engine.process import FallibleProcessResult, Process
+from pants.engine.process import Process
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
 from pants.engine.target import Target, Targets, WrappedTarget, WrappedTargetRequest
 from pants.engine.unions import UnionRule
@@ -31,7 +31,7 @@ from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 
 from pants_triton.artifact.fetch_rules import HOST_CACHE, FetchSettings, start_script
-from pants_triton.artifact.rules import ArtifactTree, ArtifactTreeRequest
+from pants_triton.artifact.rules import ArtifactTree, ArtifactTreeRequest, run_with_trees
 from pants_triton.artifact.target_types import ArtifactSourceField
 from pants_triton.native.editor import DATABASE
 from pants_triton.native.layout import BUILD
@@ -198,8 +198,7 @@ async def package_wheel(
         members = await Get(DigestEntries, Digest, digest)
         folders += [f"{path}/{folder}" for folder in _library_path(e.path for e in members)]
     settings.leave()
-    result = await Get(
-        FallibleProcessResult,
+    result = await run_with_trees(
         Process(
             argv=(
                 "/bin/sh",
@@ -226,6 +225,7 @@ async def package_wheel(
             description=f"Package a wheel of {address}",
             level=LogLevel.INFO,
         ),
+        (address,),
     )
     if result.exit_code != 0:
         message = result.stderr.decode("utf-8", "replace").strip()

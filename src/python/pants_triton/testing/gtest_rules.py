@@ -25,11 +25,12 @@ from pants.engine.fs import (
     PathGlobs,
     Snapshot,
 )
-from pants.engine.process import FallibleProcessResult, Process, ProcessCacheScope
+from pants.engine.process import Process, ProcessCacheScope
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
 from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 
+from pants_triton.artifact.rules import run_with_trees
 from pants_triton.native.edges import named_paths
 from pants_triton.native.layout import BUILD, CHROOT, ROOT_TOKEN, below
 from pants_triton.native.project_rules import NativeProject, NativeProjectRequest
@@ -309,7 +310,7 @@ async def run_gtest(
             ),
             remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS,
         )
-    result = await Get(FallibleProcessResult, Process, process)
+    result = await run_with_trees(process, (metadata.project or field_set.address,))
     report = await Get(Snapshot, DigestSubset(result.output_digest, PathGlobs([report_name])))
     if not report.files:
         # Without one, that of an earlier run would stay where this one's should be.

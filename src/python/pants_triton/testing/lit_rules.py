@@ -69,7 +69,7 @@ from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 
 from pants_triton.artifact.fetch_rules import HOST_CACHE, FetchSettings, start_script
-from pants_triton.artifact.rules import ArtifactTrees, ArtifactTreesRequest
+from pants_triton.artifact.rules import ArtifactTrees, ArtifactTreesRequest, run_with_trees
 from pants_triton.artifact.subsystem import ArtifactError
 from pants_triton.artifact.target_types import ArtifactSourceField
 from pants_triton.hardware.requirement import Requirement, parse_requirement
@@ -577,7 +577,8 @@ async def set_up_lit_suite(request: LitSuiteRequest, program: LitProgram) -> Lit
         Get(
             ArtifactTrees,
             ArtifactTreesRequest(
-                tuple(t.address for t in dependencies if t.has_field(ArtifactSourceField))
+                tuple(t.address for t in dependencies if t.has_field(ArtifactSourceField)),
+                with_content=False,
             ),
         ),
     )
@@ -873,7 +874,7 @@ async def run_lit_test(
     except LitTestSetupError as e:
         return await _result_of_lit_test_not_set_up(batch, str(e), test_subsystem)
 
-    result = await Get(FallibleProcessResult, Process, setup.process)
+    result = await run_with_trees(setup.process, (address,))
     written = await Get(DigestContents, Digest, result.output_digest)
     files = {file.path: file.content for file in written}
     if RESULT in files and result.exit_code == 0:
@@ -922,6 +923,8 @@ async def debug_lit_test(
         except LitTestSetupError as e:
             message, exit_code = f"{field_set.address} can't be set up: {e}", 1
         else:
+            # Pants lays out what such a process reads without asking anybody again.
+            await Get(ArtifactTrees, ArtifactTreesRequest((field_set.address,)))
             return TestDebugRequest(
                 InteractiveProcess.from_process(
                     setup.process, forward_signals_to_process=False, restartable=True

@@ -74,7 +74,7 @@ from pants.util.logging import LogLevel
 from pants.vcs.changed import ChangedOptions
 
 from pants_triton.artifact.places import tree_among_files, trees_in_one_place
-from pants_triton.artifact.rules import ArtifactTrees, ArtifactTreesRequest
+from pants_triton.artifact.rules import ArtifactTrees, ArtifactTreesRequest, run_with_trees
 from pants_triton.hardware.device import Host
 from pants_triton.hardware.requirement import Requirement, parse_requirement
 from pants_triton.hardware.rules import LEASE_CACHE, HardwareAgent, ProbedHost
@@ -405,7 +405,7 @@ async def set_up_triton_tests(
     assert isinstance(metadata.plan, Runnable), "only tests that can run here are set up"
     addresses = tuple(field_set.address for field_set in request.field_sets)
     artifacts, outputs, packages = await MultiGet(
-        Get(ArtifactTrees, ArtifactTreesRequest(addresses)),
+        Get(ArtifactTrees, ArtifactTreesRequest(addresses, with_content=request.is_debug)),
         Get(BuiltOutputs, BuiltOutputsRequest(addresses)),
         Get(AssembledPackages, AssembledPackagesRequest(addresses)),
     )
@@ -665,11 +665,11 @@ async def run_triton_tests(
         )
     except TritonTestSetupError as e:
         return await _result_of_test_not_set_up(batch, str(e), test_subsystem)
-    result = await Get(FallibleProcessResult, Process, setup.process)
+    addresses = tuple(field_set.address for field_set in batch.elements)
+    result = await run_with_trees(setup.process, addresses)
     assert setup.results_file_name is not None, "only `--debug` writes no report"
 
     # From here on as Pants' own `run_python_tests`.
-    addresses = tuple(field_set.address for field_set in batch.elements)
     coverage_data = None
     if test_subsystem.use_coverage:
         coverage = await Get(Snapshot, DigestSubset(result.output_digest, PathGlobs([".coverage"])))
