@@ -167,8 +167,10 @@ build bin/greet_test: make $source/greet.sh $source/greet_test.sh
 END
 echo "add_test([=[greet]=] \\"$build/bin/greet_test\\")" >"$build/CTestTestfile.cmake"
 """
+#: A file of the toolchain that shows in what a run downloads.
+BIG = "".join(hashlib.sha256(bytes([n % 256, n // 256])).hexdigest() for n in range(50_000))
 _SCRIPTS = {
-    "toolchain": {"bin/clang": "#!/bin/sh\n", "bin/clang++": "#!/bin/sh\n"},
+    "toolchain": {"bin/clang": "#!/bin/sh\n", "bin/clang++": "#!/bin/sh\n", "share/big": BIG},
     "cmake": {"bin/cmake": _CMAKE, "bin/ninja": "#!/bin/sh\n"},
 }
 _LOCK = "3rdparty/artifacts.lock.json"
@@ -199,7 +201,7 @@ _NAMES = {
     "edge": r"chmod \+x",
     "fetch": "--entry=",
 }
-#: The processes of a run that knows nothing.
+#: The processes of a run that knows nothing, but for those that list what is in trees.
 EVERYTHING = ["configure", "edge", "edge", "fetch", "fetch", "test"]
 
 
@@ -235,6 +237,7 @@ class Result:
     """A finished run.
 
     :param ran: processes that were run here, and not taken from a cache.
+    :param report: the run's own.
     :param warnings: lines that a person sees of what went wrong with the cache.
     """
 
@@ -242,6 +245,12 @@ class Result:
     ran: list[str]
     remote_hits: int
     uploads: int
+    report: dict[str, Any]
+
+    @property
+    def has_downloaded_the_toolchain(self) -> bool:
+        downloaded: int = self.report["bytes"]["downloaded"]
+        return downloaded > len(BIG)
 
     @property
     def warnings(self) -> list[str]:
@@ -312,7 +321,9 @@ class Running:
         says = re.search(r"'(.*)'", greeting)
         assert says and f"The test saw: {says[1]}" in run.output, run.output
         hits = counters.get("remote_cache_requests_cached", 0)
-        return Result(run, self.ran(), hits, counters.get("remote_cache_write_successes", 0))
+        report = json.loads((root / "dist/run-report/latest/report.json").read_text())
+        uploads = counters.get("remote_cache_write_successes", 0)
+        return Result(run, self.ran(), hits, uploads, report)
 
 
 @contextlib.contextmanager

@@ -15,11 +15,12 @@ import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator
+from typing import ContextManager, Iterator
 
 import pytest
 
 from e2e.remote_cache import (
+    BIG,
     EVERYTHING,
     CacheServer,
     Result,
@@ -38,7 +39,9 @@ EDITED = ["edge", "edge", "test"]
 class Site:
     """The server, where artifacts come from, and the two users.
 
-    :param first: what the very first runs of Alice and Bob did.
+    :param first: what the very first runs of Alice and Bob did, and then one of Bob's with an edit, after
+        which he has the toolchain.
+    :param from_origin: how often artifacts were downloaded where they are published, after each of them.
     """
 
     folder: Path
@@ -46,7 +49,8 @@ class Site:
     origin: Origin
     alice: User
     bob: User
-    first: tuple[Result, Result]
+    first: list[Result]
+    from_origin: list[int]
 
     def written(self, name: str) -> list[Path]:
         """Let Alice build and upload it; returns the blobs of it that are programs."""
@@ -81,22 +85,70 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             "a checkout of somebody else",
         )
         with alice as a, bob as b:
-            first = a.run()
-            fetched = len(origin.log)
-            second = b.run()
-            assert len(origin.log) == fetched, "the artifacts were downloaded again"
-            yield Site(folder, server, origin, a, b, (first, second))
+            first: list[Result] = []
+            fetched: list[int] = []
+            for user, name in ((a, ""), (b, ""), (b, "Own")):
+                first.append(user.run(name))
+                fetched.append(len(origin.log))
+            yield Site(folder, server, origin, a, b, first, fetched)
 
 
 def test_another_checkout_and_user_run_nothing(site: Site) -> None:
-    alices, bobs = site.first
-    assert (alices.ran, alices.remote_hits, alices.uploads) == (EVERYTHING, 0, 6)
+    alices, bobs, _ = site.first
+    # Two listings of artifacts, their trees, the configuration, two edges, and the test.
+    assert (alices.ran, alices.remote_hits, alices.uploads) == (EVERYTHING, 0, 8)
     assert (bobs.ran, bobs.remote_hits, bobs.uploads) == ([], 6, 0)
     assert alices.warnings == bobs.warnings == []
+    totals = bobs.report["totals"]
+    assert totals["tests_by_source"]["remote_hit"] == totals["tests"]["passed"] == 1
+    assert totals["edges_by_source"] == {"executed": 0, "local_hit": 0, "remote_hit": 2}
 
     site.written("Second")
     again = site.bob.run("Second")
     assert (again.ran, again.remote_hits, again.warnings) == ([], 3, [])
+
+
+def test_the_toolchain_is_fetched_by_who_runs_an_edge(site: Site) -> None:
+    _, nothing_run, edges_run = site.first
+    assert not nothing_run.has_downloaded_the_toolchain
+    assert edges_run.ran == EDITED
+    assert edges_run.has_downloaded_the_toolchain
+    assert len(set(site.from_origin)) == 1, "the artifacts were downloaded again"
+
+
+def carol_without_the_toolchain(site: Site, name: str) -> ContextManager[User]:
+    """A user with a daemon that knows what is in the toolchain, and would read it from the server."""
+    options = {"remote_ca_certs_path": site.server.ca}
+    return new_user(site.folder / name, site.origin, site.server.address("read"), options)
+
+
+def test_the_toolchain_is_gone_from_the_server(site: Site) -> None:
+    site.written("Complete")
+    with carol_without_the_toolchain(site, "carol") as carol:
+        assert carol.run("Complete").ran == []
+        [big] = [path for path in site.server.blobs if path.read_bytes() == BIG.encode()]
+        big.rename(site.folder / "big")
+        fetched = len(site.origin.log)
+        try:
+            run = carol.run("Carol")
+        finally:
+            (site.folder / "big").rename(big)
+    # Only that artifact, which the server has no more.
+    assert run.ran == sorted(["fetch", *EDITED])
+    assert len(site.origin.log) > fetched
+    assert run.warnings == []
+
+
+def test_the_server_is_killed_before_the_toolchain_is_read(site: Site) -> None:
+    site.written("Alive")
+    with carol_without_the_toolchain(site, "carola") as carola:
+        assert carola.run("Alive").ran == []
+        site.server.kill()
+        try:
+            run = carola.run("Carola")
+        finally:
+            site.server.up()
+    assert run.ran == sorted(["fetch", "fetch", *EDITED])
 
 
 # --- faults -------------------------------------------------------------------------------------
