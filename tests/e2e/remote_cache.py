@@ -108,10 +108,25 @@ class CacheServer:
         log = b"".join(f.read_bytes() for f in (self.state / "actions").rglob("*.aof"))
         return len(set(re.findall(rb"action-cache\.[0-9a-f]{64}", log)))
 
-    def empty(self) -> None:
-        """Forget all results and blobs; it must be down."""
-        for name in ("blobs", "index", "actions"):
-            shutil.rmtree(self.state / name)
+    @contextlib.contextmanager
+    def emptied(self) -> Iterator[None]:
+        """Restarted without any result or blob; afterwards again, with those that it had."""
+        self.down()
+        kept = self.state.with_name("kept")
+        kept.mkdir()
+        names = ("blobs", "index", "actions")
+        for name in names:
+            (self.state / name).rename(kept / name)
+        self.up()
+        try:
+            yield
+        finally:
+            self.down()
+            for name in names:
+                shutil.rmtree(self.state / name)
+                (kept / name).rename(self.state / name)
+            kept.rmdir()
+            self.up()
 
     def _run(self, *args: str) -> str:
         process = subprocess.run(
