@@ -317,9 +317,8 @@ class FetchedEntry:
 
 @rule
 async def fetch_entry(request: FetchedEntryRequest) -> FetchedEntry:
-    # One process that downloads, verifies and unpacks, and is cached by its entry: on a machine
-    # where all that needs the tree is cached, not a byte of it is moved; and should a cache lose the
-    # tree, Pants runs just this again.
+    # One process that downloads, verifies and unpacks, and is cached by its entry: should a cache lose
+    # the tree, Pants runs just this again.
     result = await Get(
         FetchResult,
         FetchProcess(
@@ -387,6 +386,7 @@ async def _listed_tree(result: FetchResult) -> Digest | None:
     return tree if tree == Digest(listing.sha256, listing.size) else None
 
 
+# What this saves is in docs/remote-cache.md, and why it isn't Pants' `cache_content_behavior`.
 @rule
 async def list_entry(
     request: ListedEntryRequest, settings: FetchSettings, global_options: GlobalOptions
