@@ -43,7 +43,6 @@ from pants.util.logging import LogLevel
 from pants_triton.artifact.errors import WARNING
 from pants_triton.artifact.fetch import PROGRAM_MODULES
 from pants_triton.artifact.listing import (
-    LISTING,
     ListedFile,
     Listing,
     ListingError,
