@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Mapping
 
-
 #: What the program that fetches calls it.
 LISTING = "listing.json"
 
