@@ -38,7 +38,7 @@ MANIFEST = Manifest(
 
 def environment(test: BundledTest = TEST, **changes: Any) -> dict[str, str]:
     arguments: dict[str, Any] = {
-        "sandbox": Path("/work/s"),
+        "sandbox": Path("/sandbox"),
         "fingerprint": "",
         "environ": {"PATH": "/usr/bin:/bin", "HOME": "/home/me", "D": "here", "E": "here"},
         "extra": {},
@@ -66,10 +66,10 @@ def command(**fields: Any) -> list[str]:
 def test_variables_are_the_declared_ones() -> None:
     env = environment()
     assert env["PATH"] == "/opt/bin:/usr/bin:/bin"
-    assert env["HOME"] == "/work/s/.home"
+    assert env["HOME"] == "/sandbox/.home"
     assert (env["LANG"], env["SLOT"]) == ("C.UTF-8", "2")
     # The target's `env` wins over its `extra_env_vars`, and those over `[test].extra_env_vars`.
-    assert (env["A"], env["B"], env["C"]) == ("/work/s/a", "target", "field")
+    assert (env["A"], env["B"], env["C"]) == ("/sandbox/a", "target", "field")
     assert env["D"] == "here"
     assert "E" not in env
 
@@ -77,7 +77,7 @@ def test_variables_are_the_declared_ones() -> None:
 def test_the_machines_packages_come_last() -> None:
     env = environment(provided_folders=("/usr/lib/python3/dist-packages",))
     assert env["PEX_EXTRA_SYS_PATH"].split(":") == [
-        *("/work/s/src", "/work/s/tests", "/work/s/python/triton"),
+        *("/sandbox/src", "/sandbox/tests", "/sandbox/python/triton"),
         "/usr/lib/python3/dist-packages",
     ]
 
