@@ -404,9 +404,7 @@ def test_the_address_is_the_writing_one_where_the_cache_is_written(
             prefix, _, kind = str(path[1]).partition("STORE_")
             assert prefix == "PANTS_REMOTE_"
             return variables.get(kind[: -len("ADDRESS")], "")
-        return {("github", "event_name"): event, ("secrets", "PANTS_REMOTE_CACHE_TOKEN"): "t"}[
-            tuple(path)
-        ]
+        return {"github.event_name": event, "secrets.PANTS_REMOTE_CACHE_TOKEN": "t"}[".".join(path)]
 
     [step] = [s for s in yaml.safe_load(rendered(ROCM))["jobs"][ROCM.name]["steps"] if "env" in s]
     env = {name: "".join(map(str, interpolate(v, lookup))) for name, v in step["env"].items()}
