@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 #: What the program that fetches calls it.
 LISTING = "listing.json"
@@ -69,6 +70,7 @@ def read_listing(text: str) -> Listing:
     try:
         value = json.loads(text)
         sha256, size = value["digest"]
+        _check_paths([*value["files"], *value["links"], *value["folders"]])
         return Listing(
             _sha256(sha256),
             int(size),
@@ -81,6 +83,17 @@ def read_listing(text: str) -> Listing:
         )
     except (AttributeError, KeyError, TypeError, ValueError) as e:
         raise ListingError(f"it is no listing of a tree: {e}") from None
+
+
+def _check_paths(paths: Sequence[str]) -> None:
+    # The engine takes these on trust: one that no tree can have makes it wait forever.
+    parents = set()
+    for path in paths:
+        if posixpath.normpath(path) != path or path.partition("/")[0] in ("", ".", ".."):
+            raise ValueError(f"{path!r} is no path in a tree")
+        parents.update(path[:i] for i, c in enumerate(path) if c == "/")
+    if len(set(paths)) != len(paths) or parents & set(paths):
+        raise ValueError("two things have one path")
 
 
 def _sha256(text: Any) -> str:

@@ -42,6 +42,13 @@ def test_read_what_was_written() -> None:
         pytest.param({"files": {"a": ["b" * 64, 1]}}, id="a field less"),
         pytest.param({"files": []}, id="a list"),
         pytest.param({"folders": 3}, id="a number"),
+        pytest.param({"folders": ["/a"]}, id="an absolute path"),
+        pytest.param({"links": {"../a": "b"}}, id="a path that leads out"),
+        pytest.param({"links": {"": "b"}}, id="no path"),
+        pytest.param({"folders": ["."]}, id="the tree itself"),
+        pytest.param({"folders": ["a/../b"]}, id="a path that goes back"),
+        pytest.param({"links": {"bin/clang": "x"}}, id="one path twice"),
+        pytest.param({"links": {"bin": "x"}}, id="a link that is a folder"),
     ],
 )
 def test_refuse_what_is_none(change: dict[str, object]) -> None:
