@@ -87,7 +87,7 @@ def read_listing(text: str) -> Listing:
 
 def _check_paths(paths: Sequence[str]) -> None:
     # The engine takes these on trust: one that no tree can have makes it wait forever.
-    parents = set()
+    parents: set[str] = set()
     for path in paths:
         if posixpath.normpath(path) != path or path.partition("/")[0] in ("", ".", ".."):
             raise ValueError(f"{path!r} is no path in a tree")
