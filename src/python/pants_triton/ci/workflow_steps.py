@@ -320,7 +320,8 @@ class _Reader:
                 found = self.step(job, step, index, state, runner, conditions)
                 if found is not None:
                     runs[index].append(found)
-            for output, expression in (job.get("outputs") or {}).items():
+            declared = job.get("outputs")
+            for output, expression in (declared if isinstance(declared, dict) else {}).items():
                 value = interpolate_value(expression, self.lookup(state))
                 outputs.setdefault(str(output), []).append(value)
         self.outputs[name] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pants_triton.ci.coverage_seed import PATH, workflow_text
@@ -261,6 +261,7 @@ _VALUES = st.recursive(
 
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(_KEYS, _VALUES, max_size=6))
+@example({"steps": [], "outputs": "a"})
 def test_any_document_is_a_workflow_or_an_error(job: dict) -> None:
     import json
 
