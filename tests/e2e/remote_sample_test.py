@@ -29,7 +29,7 @@ SAMPLE = "tests/projects/minitriton"
 TESTS = (f"{SAMPLE}:unit", f"{SAMPLE}:lit")
 
 
-def tested(ws: Workspace, options: dict[str, object]) -> dict[str, Any]:
+def report_of_a_run(ws: Workspace, options: dict[str, object]) -> dict[str, Any]:
     """Build and test; returns the run's report."""
     env = {f"PANTS_{name.upper()}": str(value) for name, value in options.items()}
     run = ws.pants("test", *TESTS, env=env)
@@ -78,7 +78,7 @@ def test_what_one_machine_has_built_no_other_builds(tmp_path: Path) -> None:
     with cache_server(tmp_path / "server") as server:
         first = built_by_the_first(tmp_path, server)
         with second_machine(tmp_path) as (ws, caches):
-            second = tested(ws, reading(server))
+            second = report_of_a_run(ws, reading(server))
             downloaded = list((caches / "pants_triton_artifacts").glob("downloads/*"))
 
     tests = first["totals"]["tests"]["passed"]
@@ -92,7 +92,7 @@ def test_what_one_machine_has_built_no_other_builds(tmp_path: Path) -> None:
         "memory": 0,
     }
     assert totals["edges_by_source"] == {"executed": 0, "local_hit": 0, "remote_hit": edges}
-    assert totals["tests"] == {"passed": tests, "failed": 0, "skipped": 0, "unfinished": 0}
+    assert totals["tests"] == first["totals"]["tests"]
     assert totals["cache_errors"] == 0
     # No archive came from where it is published, nor the toolchain's 1.7 GB from the server.
     assert downloaded == []
@@ -115,7 +115,7 @@ def built_by_the_first(folder: Path, server: CacheServer) -> dict[str, Any]:
         "remote_oauth_bearer_token_path": server.token("writer:main"),
     }
     with machine(folder / "ada", "checkout", {}) as ws:
-        return tested(ws, writing)
+        return report_of_a_run(ws, writing)
 
 
 @contextlib.contextmanager
