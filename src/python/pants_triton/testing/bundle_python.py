@@ -74,7 +74,7 @@ folders, missing = [], []
 for name in sys.argv[1:]:
     try:
         spec = importlib.util.find_spec(name.replace("-", "_"))
-    except Exception:
+    except Exception:  # The import hooks of that machine's packages are anybody's code.
         spec = None
     if spec is not None and spec.origin and os.path.isabs(spec.origin):
         folder = os.path.dirname(spec.origin)
@@ -82,7 +82,7 @@ for name in sys.argv[1:]:
         continue
     try:
         folders.append(str(importlib.metadata.distribution(name).locate_file("")))
-    except Exception:
+    except importlib.metadata.PackageNotFoundError:
         missing.append(name)
 # What they need themselves is beside them, or elsewhere in that Python.
 folders += [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")]
