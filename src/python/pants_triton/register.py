@@ -31,6 +31,7 @@ from pants_triton.testing import lint_rules as testing_lint_rules
 from pants_triton.testing import lit_rules as testing_lit_rules
 from pants_triton.testing import repeat_rules as testing_repeat_rules
 from pants_triton.testing import rules as testing_rules
+from pants_triton.testing import shim_rules as testing_shim_rules
 from pants_triton.testing import summary_rules as testing_summary_rules
 from pants_triton.testing import target_rules as testing_target_rules
 from pants_triton.testing.bundle_target_types import TritonTestBundleTarget
@@ -82,6 +83,7 @@ def rules():
         *testing_lint_rules.rules(),
         *testing_lit_rules.rules(),
         *testing_repeat_rules.rules(),
+        *testing_shim_rules.rules(),
         *testing_summary_rules.rules(),
         *testing_target_rules.rules(),
     ]

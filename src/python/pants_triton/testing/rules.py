@@ -106,6 +106,7 @@ from pants_triton.testing.selection import (
     describe_unknown_tags,
     is_literal,
 )
+from pants_triton.testing.shim_rules import PortableProcess, PortableProcessRequest
 from pants_triton.testing.target_types import (
     SkipTritonTestsField,
     TritonTestEnvField,
@@ -429,6 +430,9 @@ async def set_up_triton_tests(
     hardware = metadata.requirement.hardware
     fingerprint = metadata.plan.fingerprint
     process = setup.process
+    if not request.is_debug:
+        portable = await Get(PortableProcess, PortableProcessRequest(process))
+        process = portable.process
     trees = [
         *((tree.address.spec, tree.path) for tree in artifacts.trees),
         *((output.address.spec, output.path) for output in outputs.outputs),
