@@ -67,8 +67,8 @@ HOST_CACHE = FrozenDict({CACHE_NAME: _SANDBOX_CACHE})
 _SANDBOX_PROGRAM = ".pants_triton_fetch"
 _RUN_PROGRAM = "run.sh"
 
-# A remote cache is asked this long before the work is begun here: otherwise a clean machine would
-# download what it turns out not to need. A dead cache costs no more than this once.
+# A remote cache is asked this long before the work is begun here. A tree takes longer to come: for
+# that there is an option.
 _SPECULATION_DELAY_MS = 5_000
 
 # Before every line of the program's, see `errors.report_to_stderr`.
@@ -128,11 +128,13 @@ class FetchSettings:
 
     :param python: Pants' own. It is there, which a search of the host would take seconds to say where
         many are installed.
+    :param head_start_s: for how many seconds a remote cache may send a tree before it is fetched, too.
     """
 
     settings: Settings = field(repr=False)
     python: str
     cache: str
+    head_start_s: float = 0
 
     def leave(self) -> None:
         """Write the path of the Python for the processes that this one starts by `start_script`.
@@ -179,6 +181,11 @@ async def make_fetch_settings(
             raise ArtifactOptionError(
                 f"The option `[artifact].{name}` must be above 0, but is {value}."
             )
+    if artifact.cache_head_start < 0:
+        raise ArtifactOptionError(
+            "The option `[artifact].cache_head_start` must be 0 or more, but is "
+            f"{artifact.cache_head_start}."
+        )
     if artifact.max_tree_size < 1:
         raise ArtifactOptionError(
             f"The option `[artifact].max_tree_size` must be above 0, but is {artifact.max_tree_size}."
@@ -210,6 +217,7 @@ async def make_fetch_settings(
         ),
         sys.executable,
         str(cache_folder(global_options)),
+        artifact.cache_head_start,
     )
 
 
@@ -221,6 +229,7 @@ class FetchProcess:
     :param entry: of the lock, as text, at `ENTRY` in the sandbox.
     :param attempt: makes an equal process another one to the engine, which otherwise remembers for the
         whole run that it failed; to caches they are the same.
+    :param is_tree: it makes an artifact's tree, which a cache gets more time for.
     """
 
     argv: tuple[str, ...]
@@ -230,6 +239,7 @@ class FetchProcess:
     cache_scope: ProcessCacheScope = ProcessCacheScope.PER_SESSION
     level: LogLevel = LogLevel.INFO
     attempt: int = 0
+    is_tree: bool = False
 
 
 ENTRY = "entry.json"
@@ -256,6 +266,7 @@ async def run_fetch_program(
 ) -> FetchResult:
     inputs = [FileContent(ENTRY, request.entry.encode())] if request.entry else []
     input_digest = await Get(Digest, CreateDigest(inputs))
+    head_start_ms = int(settings.head_start_s * 1000) if request.is_tree else _SPECULATION_DELAY_MS
     with settings.lent():
         result = await Get(
             FallibleProcessResult,
@@ -273,7 +284,7 @@ async def run_fetch_program(
                 description=request.description,
                 level=request.level,
                 cache_scope=request.cache_scope,
-                remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS + request.attempt,
+                remote_cache_speculation_delay_millis=head_start_ms + request.attempt,
             ),
         )
     # What a cache remembers of another day is no news.
@@ -331,6 +342,7 @@ async def fetch_entry(request: FetchedEntryRequest) -> FetchedEntry:
             entry=entry_json(request.entry),
             output=_TREE,
             cache_scope=ProcessCacheScope.SUCCESSFUL,
+            is_tree=True,
         ),
     )
     if result.error:

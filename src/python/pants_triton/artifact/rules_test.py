@@ -959,6 +959,11 @@ def test_a_tree_that_leads_round_in_circles_is_no_files(
             id="stall_timeout",
         ),
         pytest.param(
+            "--artifact-cache-head-start=-1",
+            "`[artifact].cache_head_start` must be 0 or more, but is -1.0.",
+            id="cache_head_start",
+        ),
+        pytest.param(
             "--artifact-max-tree-size=0",
             "`[artifact].max_tree_size` must be above 0, but is 0.",
             id="max_tree_size",

@@ -108,6 +108,18 @@ class ArtifactSubsystem(Subsystem):
         advanced=True,
         help="After how many seconds without a byte a connection is given up.",
     )
+    cache_head_start = FloatOption(
+        default=60.0,
+        advanced=True,
+        help=softwrap(
+            """
+            For how many seconds a remote cache may send an artifact's tree before the artifact is also
+            downloaded from where it is published; what is there first counts. More spares the publisher
+            where the cache is slow, less helps where it is slower than the publisher. A cache that is
+            down, or doesn't have it, is not waited for.
+            """
+        ),
+    )
     max_tree_size = IntOption(
         default=20 << 30,
         advanced=True,
