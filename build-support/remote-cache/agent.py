@@ -1,6 +1,7 @@
 """What `remote-cache` does inside the server's own Python environment. Not to be called by hand.
 
-Each command prints one line of JSON, or fails with one line on stderr.
+Each command prints one line of JSON, or fails with one line on stderr; `bound` prints one whenever it
+deletes something.
 """
 
 from __future__ import annotations
@@ -13,10 +14,15 @@ import os
 import sys
 import time
 import uuid
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 AUDIENCE = "remote-cache"
+
+# An entry of the index takes some 150 bytes of memory.
+MOST_BLOBS = 2_000_000
+CLEANING_SECONDS = 10
 
 
 def make_keys(private: Path, public: Path) -> None:
@@ -235,6 +241,101 @@ def sweep(blobs: Path, port: int, password: str, check: bool) -> dict[str, int]:
     return {"blobs": kept, "bytes": size, "removed": removed}
 
 
+def bound(index: Any, size: int, protected: float) -> None:
+    """Keep the blobs below a size, for ever: above it, those go that were used longest ago, until a
+    fifth of it is free. Runs beside the servers.
+
+    BuildGrid's own cleanup deletes in the order in which Redis happens to list its keys. A result is
+    one only with all its blobs, so that hardly any would survive: with a fifth of all blobs gone at
+    random, a result of ten blobs has one chance in nine.
+
+    :param protected: seconds for which a used blob stays, whatever the size: a client may just have
+        been told that it is there.
+    """
+    import redis
+
+    while True:
+        try:
+            if index.get_total_size() >= size or index.get_blob_count() >= MOST_BLOBS:
+                removed = evict(index, size * 8 // 10, MOST_BLOBS * 8 // 10, protected)
+                if removed["evicted"]:
+                    print(json.dumps(removed), flush=True)
+        except redis.RedisError as error:
+            print(f"Redis does not answer: {error}", flush=True)
+        time.sleep(CLEANING_SECONDS)
+
+
+def evict(index: Any, size: int, count: int, protected: float) -> dict[str, int]:
+    """Delete what was used longest ago until that many bytes and blobs are left, at most.
+
+    Whatever was used in the same second goes together: that is mostly all that a result has.
+    """
+    used: Counter[int] = Counter()
+    blobs: Counter[int] = Counter()
+    for second, _, length in indexed(index):
+        used[second] += length
+        blobs[second] += 1
+    bytes_left, blobs_left = sum(used.values()), sum(blobs.values())
+    youngest = float("-inf")
+    for second in sorted(used):
+        kept = second > time.time() - protected
+        if kept or (bytes_left <= size and blobs_left <= count):
+            break
+        youngest = second
+        bytes_left -= used[second]
+        blobs_left -= blobs[second]
+    removed = {"evicted": 0, "bytes": 0}
+    batch = []
+    # Asked once more: what a client has used since stays.
+    for second, digest, length in indexed(index):
+        if second <= youngest:
+            batch.append(digest)
+            removed["evicted"] += 1
+            removed["bytes"] += length
+        if len(batch) == 1000:
+            index.bulk_delete(batch)
+            batch = []
+    index.bulk_delete(batch)
+    return removed
+
+
+def indexed(index: Any) -> Iterator[tuple[int, Any, int]]:
+    """Each blob: the second in which it was last used, its digest, its bytes."""
+    from buildgrid._protos.build.bazel.remote.execution.v2.remote_execution_pb2 import Digest
+
+    def scan(redis: Any) -> Any:
+        return redis.scan(cursor=cursor or 0, match="A:*", count=1000)
+
+    def remaining(redis: Any) -> Any:
+        pipeline = redis.pipeline(transaction=False)
+        for key in keys:
+            pipeline.pttl(key)
+        return pipeline.execute()
+
+    cursor = None
+    while cursor != 0:
+        cursor, keys = index._redis.execute_ro(scan)
+        # BuildGrid gives a blob a year to live whenever a client asks for it, by itself or as a part
+        # of a result.
+        begin = time.time() - index._ttl.total_seconds()
+        for key, milliseconds in zip(keys, index._redis.execute_ro(remaining)):
+            digest, _, length = key.decode()[2:].rpartition("_")
+            # Else it was deleted meanwhile.
+            if milliseconds >= 0:
+                used = round(begin + milliseconds / 1000)
+                yield used, Digest(hash=digest, size_bytes=int(length)), int(length)
+
+
+def index_of(blobs: Path, port: int, password: str) -> Any:
+    """BuildGrid's index of the blobs, as in `config/write.yml`."""
+    from buildgrid.server.cas.storage.disk import DiskStorage
+    from buildgrid.server.cas.storage.index.redis import RedisIndex
+    from buildgrid.server.redis.provider import RedisProvider
+
+    provider = RedisProvider(host="127.0.0.1", port=port, password=password)
+    return RedisIndex(provider, DiskStorage(str(blobs)))
+
+
 def wrong(path: Path, digest: str) -> bool:
     actual = hashlib.sha256()
     with path.open("rb") as file:
@@ -273,6 +374,12 @@ def main() -> None:
     sweeping.add_argument("port", type=int)
     sweeping.add_argument("password_file", type=Path)
     sweeping.add_argument("--check", action="store_true")
+    bounding = commands.add_parser("bound")
+    bounding.add_argument("blobs", type=Path)
+    bounding.add_argument("port", type=int)
+    bounding.add_argument("password_file", type=Path)
+    bounding.add_argument("size", type=int)
+    bounding.add_argument("protected", type=float)
     arguments = parser.parse_args()
 
     answer: object = None
@@ -296,6 +403,10 @@ def main() -> None:
         given = Path(arguments.token).read_text().strip() if arguments.token else None
         channel = connect(arguments.address, roots, None)
         answer = attempt(channel, given, arguments.instance)
+    elif arguments.command == "bound":
+        password = arguments.password_file.read_text()
+        index = index_of(arguments.blobs, arguments.port, password)
+        bound(index, arguments.size, arguments.protected)
     else:
         password = arguments.password_file.read_text()
         answer = sweep(arguments.blobs, arguments.port, password, arguments.check)
