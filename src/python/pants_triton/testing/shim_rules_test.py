@@ -57,7 +57,7 @@ def portable(rule_runner: RuleRunner, *entries: object) -> tuple[Process, Proces
 
 def test_no_input_at_the_top_says_where_pants_is(rule_runner: RuleRunner) -> None:
     # As Pants writes it: the path of a Python, and what it is given.
-    shim = f"#!/bin/sh\nexec {sys.executable} \"$@\"\n".encode()
+    shim = f'#!/bin/sh\nexec {sys.executable} "$@"\n'.encode()
     before, after = portable(
         rule_runner, FileContent("x.pex_pex_shim.sh", shim, is_executable=True), *OTHERS
     )
@@ -81,7 +81,7 @@ def test_no_input_at_the_top_says_where_pants_is(rule_runner: RuleRunner) -> Non
         for file in rule_runner.request(DigestContents, [after.input_digest])
         if file.path == "x.pex_pex_shim.sh"
     )
-    assert content == f"#!/bin/sh\nexec {PYTHON} \"$@\"\n".encode()
+    assert content == f'#!/bin/sh\nexec {PYTHON} "$@"\n'.encode()
 
     result = rule_runner.request(ProcessResult, [after])
     assert result.stdout.decode().strip() == str(tuple(sys.version_info[:2]))
