@@ -31,6 +31,7 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Iterator, Mapping, NoReturn, Sequence
@@ -324,10 +325,13 @@ def build_installation(bootstrap: Path, installation: Path, lock: int, log: Log)
             pip_settings,
         )
 
-    pip(["install"], pants_pins)
     pip(["download", "--no-deps", "--only-binary=:all:", "--dest", temporary / "pex"], pex_pins)
     pex = installation / "pex"
-    build_pex(tools, python, temporary, pex)
+    with ThreadPoolExecutor(1) as aside:
+        # At once: pip works on one core, and each of them takes seconds.
+        built = aside.submit(build_pex, tools, temporary, pex)
+        pip(["install"], pants_pins)
+        built.result()
     shutil.rmtree(temporary)
 
     content = pex.read_bytes()
@@ -361,7 +365,7 @@ def without_passwords(words: str) -> str:
     return " ".join(kept)
 
 
-def build_pex(tools: Tools, python: Path, temporary: Path, output: Path) -> None:
+def build_pex(tools: Tools, temporary: Path, output: Path) -> None:
     """Builds the pex tool as one file, by itself.
 
     The bytes depend on nothing but the wheel, so every machine gets the same file, and with it
@@ -371,7 +375,9 @@ def build_pex(tools: Tools, python: Path, temporary: Path, output: Path) -> None
     unpacked = temporary / "unpacked"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(unpacked)
-    command: list[str | Path] = [python, "-m", "pex", wheel, "--no-index", "--script=pex"]
+    # Not by the environment's Python, whose packages are only being installed.
+    python = [sys.executable, "-s"]
+    command: list[str | Path] = [*python, "-m", "pex", wheel, "--no-index", "--script=pex"]
     tools.run(
         [*command, "--python-shebang=/usr/bin/env python3", f"--output-file={output}"],
         lambda _: f"the pex tool could not be built (its output: {tools.log.path})",
