@@ -18,7 +18,6 @@ from pants.engine.fs import (
     Digest,
     DigestContents,
     DigestSubset,
-    FileContent,
     MergeDigests,
     PathGlobs,
 )
@@ -83,9 +82,7 @@ async def make_process_portable(
     request: PortableProcessRequest, python: PantsPython
 ) -> PortableProcess:
     process = request.process
-    shims = await Get(
-        DigestContents, DigestSubset(process.input_digest, PathGlobs([_SHIMS]))  # type: ignore[arg-type]
-    )
+    shims = await Get(DigestContents, DigestSubset(process.input_digest, PathGlobs([_SHIMS])))
     ours = sys.executable.encode()
     changed = [
         dataclasses.replace(shim, content=shim.content.replace(ours, python.path.encode()))
