@@ -106,7 +106,12 @@ from pants_triton.testing.selection import (
     describe_unknown_tags,
     is_literal,
 )
-from pants_triton.testing.shim_rules import PortableProcess, PortableProcessRequest
+from pants_triton.testing.shim_rules import (
+    PantsPython,
+    PantsPythonError,
+    PortableProcess,
+    PortableProcessRequest,
+)
 from pants_triton.testing.target_types import (
     SkipTritonTestsField,
     TritonTestEnvField,
@@ -658,6 +663,7 @@ async def _interactive_process_of_test_not_run(
 async def run_triton_tests(
     batch: TritonTestRequest.Batch[TritonTestFieldSet, TritonTestMetadata],
     test_subsystem: TestSubsystem,
+    pants_python: PantsPython,
 ) -> TestResult:
     metadata = batch.partition_metadata
     if isinstance(metadata.plan, NotRunnable):
@@ -667,7 +673,8 @@ async def run_triton_tests(
         setup = await Get(
             TritonTestSetup, TritonTestSetupRequest(batch.elements, metadata, is_debug=False)
         )
-    except TritonTestSetupError as e:
+        pants_python.leave()
+    except (PantsPythonError, TritonTestSetupError) as e:
         return await _result_of_test_not_set_up(batch, str(e), test_subsystem)
     addresses = tuple(field_set.address for field_set in batch.elements)
     result = await run_with_trees(setup.process, addresses)

@@ -8,10 +8,14 @@ another user.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import shlex
 import sys
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 
 from pants.engine.fs import (
     CreateDigest,
@@ -21,53 +25,66 @@ from pants.engine.fs import (
     MergeDigests,
     PathGlobs,
 )
-from pants.engine.process import Process, ProcessCacheScope, ProcessResult
+from pants.engine.process import Process
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
+from pants.option.global_options import GlobalOptions
 from pants.util.frozendict import FrozenDict
-from pants.util.logging import LogLevel
 
 #: Where every sandbox has Pants' own Python: a script in a cache, which is no part of a key.
 PYTHON = ".pants_triton_python/python"
-_CACHE = FrozenDict({"pants_triton_python": ".pants_triton_python"})
+_CACHE_NAME = "pants_triton_python"
+_CACHE = FrozenDict({_CACHE_NAME: ".pants_triton_python"})
 
 _SHIMS = "*_shim.sh"
 
 
+class PantsPythonError(Exception):
+    """Sandboxes can't be told where Pants' Python is. The message names the way out."""
+
+
 @dataclass(frozen=True)
 class PantsPython:
-    """Pants' own Python in the sandbox of a process that has these caches."""
+    """Pants' own Python in the sandbox of a process that has this backend's cache.
 
-    path: str
-    append_only_caches: FrozenDict[str, str]
+    :param script: the script, on this machine.
+    """
+
+    script: str
+
+    def leave(self) -> None:
+        """Write the script. Cheap, and done before each test: who empties the caches of a running daemon
+        finds it working. Raises PantsPythonError."""
+        try:
+            self._write(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+        except OSError as e:
+            raise PantsPythonError(
+                f"{self.script} can't be written ({e.strerror}): correct that, or name another folder in "
+                "`[GLOBAL].named_caches_dir`"
+            ) from None
+
+    def _write(self, content: str) -> None:
+        path = Path(self.script)
+        with contextlib.suppress(FileNotFoundError):
+            if path.read_text(encoding="utf-8") == content:
+                return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Moved there: tests of another run may start it just now. Any run's Python will do for them.
+        draft, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
+        with open(draft, "w", encoding="utf-8") as file:
+            os.fchmod(draft, 0o755)
+            file.write(content)
+        os.replace(name, path)
 
 
-@rule(desc="Note which Python Pants runs on", level=LogLevel.DEBUG)
-async def note_pants_python() -> PantsPython:
-    # Moved there, as tests of another run may be started by it just now. Any run's Python will do.
-    draft = f"{PYTHON}.$$"
-    await Get(
-        ProcessResult,
-        Process(
-            (
-                *("/bin/sh", "-euc"),
-                f'printf "#!/bin/sh\\nexec %s \\"\\$@\\"\\n" "$1" >"{draft}"\n'
-                f'chmod 755 "{draft}"\nmv -f "{draft}" {PYTHON}\n',
-                *("sh", shlex.quote(sys.executable)),
-            ),
-            env={"PATH": "/usr/bin:/bin"},
-            append_only_caches=_CACHE,
-            description="Note which Python Pants runs on",
-            level=LogLevel.DEBUG,
-            # Somebody may have emptied the cache, or installed Pants anew.
-            cache_scope=ProcessCacheScope.PER_SESSION,
-        ),
-    )
-    return PantsPython(PYTHON, _CACHE)
+@rule
+def find_pants_python(global_options: GlobalOptions) -> PantsPython:
+    caches = os.path.abspath(global_options.named_caches_dir)
+    return PantsPython(os.path.join(caches, _CACHE_NAME, os.path.basename(PYTHON)))
 
 
 @dataclass(frozen=True)
 class PortableProcessRequest:
-    """Asks for a test's process with the same key on every machine."""
+    """Asks for a test's process with the same key on every machine, see `PantsPython`."""
 
     process: Process
 
@@ -78,14 +95,12 @@ class PortableProcess:
 
 
 @rule
-async def make_process_portable(
-    request: PortableProcessRequest, python: PantsPython
-) -> PortableProcess:
+async def make_process_portable(request: PortableProcessRequest) -> PortableProcess:
     process = request.process
     shims = await Get(DigestContents, DigestSubset(process.input_digest, PathGlobs([_SHIMS])))
     ours = sys.executable.encode()
     changed = [
-        dataclasses.replace(shim, content=shim.content.replace(ours, python.path.encode()))
+        dataclasses.replace(shim, content=shim.content.replace(ours, PYTHON.encode()))
         for shim in shims
         if ours in shim.content
     ]
@@ -100,9 +115,7 @@ async def make_process_portable(
         dataclasses.replace(
             process,
             input_digest=await Get(Digest, MergeDigests((rest, portable))),
-            append_only_caches=FrozenDict(
-                {**process.append_only_caches, **python.append_only_caches}
-            ),
+            append_only_caches=FrozenDict({**process.append_only_caches, **_CACHE}),
         )
     )
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pants.engine.fs import (
@@ -18,7 +20,13 @@ from pants.testutil.rule_runner import QueryRule, RuleRunner
 from pants.util.frozendict import FrozenDict
 
 from pants_triton.testing import shim_rules
-from pants_triton.testing.shim_rules import PYTHON, PortableProcess, PortableProcessRequest
+from pants_triton.testing.shim_rules import (
+    PYTHON,
+    PantsPython,
+    PantsPythonError,
+    PortableProcess,
+    PortableProcessRequest,
+)
 
 OTHERS = (
     FileContent("a/b_shim.sh", sys.executable.encode()),
@@ -36,6 +44,7 @@ def rule_runner() -> RuleRunner:
             *shim_rules.rules(),
             QueryRule(DigestContents, [Digest]),
             QueryRule(DigestEntries, [Digest]),
+            QueryRule(PantsPython, []),
             QueryRule(PortableProcess, [PortableProcessRequest]),
             QueryRule(ProcessResult, [Process]),
         ]
@@ -83,6 +92,7 @@ def test_no_input_at_the_top_says_where_pants_is(rule_runner: RuleRunner) -> Non
     )
     assert content == f'#!/bin/sh\nexec {PYTHON} "$@"\n'.encode()
 
+    rule_runner.request(PantsPython, []).leave()
     result = rule_runner.request(ProcessResult, [after])
     assert result.stdout.decode().strip() == str(tuple(sys.version_info[:2]))
 
@@ -90,3 +100,26 @@ def test_no_input_at_the_top_says_where_pants_is(rule_runner: RuleRunner) -> Non
 def test_a_process_without_such_a_script_is_as_it_was(rule_runner: RuleRunner) -> None:
     before, after = portable(rule_runner, *OTHERS)
     assert after is before
+
+
+def test_the_script_is_written_where_it_is_not(tmp_path: Path) -> None:
+    python = PantsPython(str(tmp_path / "caches/python"))
+    python.leave()
+    [script] = (tmp_path / "caches").iterdir()
+    answer = subprocess.check_output([str(script), "-c", "import sys; print(sys.argv)", "a b"])
+    assert answer == b"['-c', 'a b']\n"
+    written = script.stat().st_ino
+    python.leave()
+    assert script.stat().st_ino == written
+    # Of another Pants.
+    script.write_text("#!/bin/sh\nexit 1\n")
+    python.leave()
+    [again] = (tmp_path / "caches").iterdir()
+    assert subprocess.check_output([str(again), "-c", "print(1)"]) == b"1\n"
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    message = r"file/python can't be written \(Not a directory\): .*`\[GLOBAL\]\.named_caches_dir`"
+    with pytest.raises(PantsPythonError, match=message):
+        PantsPython(str(tmp_path / "file/python")).leave()
