@@ -289,8 +289,8 @@ def test_a_reader_that_asks_to_write_stores_nothing(site: Site) -> None:
     with new_user(site.folder / "mallory", site.origin, address, reader) as mallory:
         mallory.greet("Mallory")
         run = mallory.run()
-    # The artifacts and the configuration are hits.
-    assert (run.ran, run.uploads) == (EDITED, 0)
+    # The configuration is a hit; so is the toolchain, unless another test took it from the server before.
+    assert ([name for name in run.ran if name != "fetch"], run.uploads) == (EDITED, 0)
     assert (site.server.actions, site.server.blobs) == before
     assert len(run.warnings) == 1 and "Failed to write to remote cache" in run.warnings[0]
 
