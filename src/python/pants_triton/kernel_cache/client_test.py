@@ -283,7 +283,7 @@ def test_certificates_that_are_none(tmp_path: Path) -> None:
 
 def test_nobody_is_there() -> None:
     with pytest.raises(Unavailable, match="refused"):
-        CacheClient(Settings("localhost:1")).load(NAME, "k.json")
+        CacheClient(Settings("127.0.0.1:1")).load(NAME, "k.json")
 
 
 # --- encrypted ---------------------------------------------------------------------------------

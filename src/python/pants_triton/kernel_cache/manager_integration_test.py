@@ -127,7 +127,7 @@ def _outputs(entry: Any) -> Iterator[tuple[str, Any]]:
 def test_a_dead_server_is_as_none(tmp_path: Path, how: dict[str, str]) -> None:
     with running(FaultyServer()) as port:
         pass
-    address = f"grpc://localhost:{port}"
+    address = f"grpc://127.0.0.1:{port}"
     dead = compile_all(tmp_path / "1", address, how)
     (line,) = dead["stderr"].splitlines()
     assert "is off in this process: ConnectionRefusedError" in line

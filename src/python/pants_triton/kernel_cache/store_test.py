@@ -140,12 +140,12 @@ def test_three_failures_in_a_row_are_enough(
 def test_a_dead_server_is_asked_once(caplog: pytest.LogCaptureFixture) -> None:
     with running(FaultyServer()) as port:
         pass
-    store = KernelStore(Settings(f"localhost:{port}", writes=True))
+    store = KernelStore(Settings(f"127.0.0.1:{port}", writes=True))
     for _ in range(3):
         assert store.load(KEY, GROUP) is None
         store.save(KEY, GROUP, kernel())
     (message,) = warnings(caplog)
-    assert f"localhost:{port} is off in this process: ConnectionRefusedError" in message
+    assert f"127.0.0.1:{port} is off in this process: ConnectionRefusedError" in message
 
 
 def test_a_wrong_file_is_said_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -25,9 +25,15 @@ def found_tools(variable: str, names: list[str]) -> list[str]:
     return [chosen] if chosen else [name for name in names if shutil.which(name)]
 
 
-COMPILERS = found_tools("CLANG", ["clang", "clang-19", "gcc"])
+def compiles_cpp(compiler: str) -> bool:
+    """A gcc may have come without its C++ half."""
+    command = [compiler, "-x", "c++", "-fsyntax-only", "-"]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
+
+
+COMPILERS = list(filter(compiles_cpp, found_tools("CLANG", ["clang", "clang-19", "gcc"])))
 TABLEGENS = found_tools("LLVM_TBLGEN", ["llvm-tblgen", "llvm-tblgen-19"])
-for what, tools in (("includes of C++: no clang or gcc", COMPILERS), ("TableGen's", TABLEGENS)):
+for what, tools in (("includes of C++: no clang or g++", COMPILERS), ("TableGen's", TABLEGENS)):
     if not tools:
         warnings.warn(f"NOT TESTED: {what} is on the PATH", stacklevel=1)
 
