@@ -128,6 +128,21 @@ class CacheServer:
             kept.rmdir()
             self.up()
 
+    @contextlib.contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Restarted at the end, with the index of blobs that it had."""
+        index, kept = self.state / "index", self.state.with_name("kept-index")
+        self.down()
+        shutil.copytree(index, kept)
+        self.up()
+        try:
+            yield
+        finally:
+            self.down()
+            shutil.rmtree(index)
+            kept.rename(index)
+            self.up()
+
     def _run(self, *args: str) -> str:
         process = subprocess.run(
             [str(REMOTE_CACHE), args[0], f"--state={self.state}", *args[1:]],

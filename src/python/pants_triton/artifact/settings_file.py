@@ -60,7 +60,7 @@ def leave_python(cache: Path, pid: int, python: str) -> None:
             return
     cache.mkdir(parents=True, exist_ok=True)
     _remove_those_of_the_dead(cache)
-    _write(path, f"{python}\n")
+    replace_file(path, f"{python}\n")
 
 
 @contextlib.contextmanager
@@ -68,7 +68,7 @@ def lent_listing(path: Path, text: str) -> Iterator[None]:
     """While this lasts, the children of this process find a tree's listing at `path`, which is of
     `listing_path`. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write(path, text)
+    replace_file(path, text)
     try:
         yield
     finally:
@@ -133,7 +133,7 @@ def _leave_settings(cache: Path, pid: int, settings: Settings) -> None:
     # One process may have several caches.
     key = hashlib.sha256(os.fsencode(os.path.abspath(cache))).hexdigest()[:8]
     path = folder / f"settings-{pid}.json.{key}"
-    _write(path, text)
+    replace_file(path, text)
     temporary = tempfile.mktemp(prefix=f".{link.name}.", dir=cache)
     os.symlink(path, temporary)
     os.replace(temporary, link)
@@ -150,11 +150,12 @@ def _remove_settings(cache: Path, pid: int) -> None:
         link.unlink()
 
 
-def _write(path: Path, content: str) -> None:
-    # `mkstemp` makes files that only their owner can read.
+def replace_file(path: Path, content: str, mode: int = 0o600) -> None:
+    """Write a file, which others see whole or not at all. Raises OSError."""
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(descriptor, mode)
             file.write(content)
         os.replace(temporary, path)
     except BaseException:

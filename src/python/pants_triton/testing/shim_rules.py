@@ -13,7 +13,6 @@ import dataclasses
 import os
 import shlex
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +28,8 @@ from pants.engine.process import Process
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
 from pants.option.global_options import GlobalOptions
 from pants.util.frozendict import FrozenDict
+
+from pants_triton.artifact.settings_file import replace_file
 
 #: Where every sandbox has Pants' own Python: a script in a cache, which is no part of a key.
 PYTHON = ".pants_triton_python/python"
@@ -68,12 +69,8 @@ class PantsPython:
             if path.read_text(encoding="utf-8") == content:
                 return
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Moved there: tests of another run may start it just now. Any run's Python will do for them.
-        draft, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
-        with open(draft, "w", encoding="utf-8") as file:
-            os.fchmod(draft, 0o755)
-            file.write(content)
-        os.replace(name, path)
+        # Any run's Python will do for tests of another one.
+        replace_file(path, content, 0o755)
 
 
 @rule
