@@ -301,11 +301,11 @@ def test_the_report_tells_each_edge(user: User) -> None:
     succeeds(user.ws.pants("test", "demo:unit", "--", PASSING))
     with user.edited("lib/colours.cpp", "int sum = 0;", "int sum = 0 + 0 * 7;"):
         succeeds(user.ws.pants("test", "demo:unit", "--", PASSING))
-        edited = report(user.ws)
+        edited = user.ws.report()
     # Another machine with the same cache, as it were: what the daemon knows is gone.
     user.ws.stop_daemon()
     succeeds(user.ws.pants("test", "demo:unit", "--", PASSING))
-    cached = report(user.ws)
+    cached = user.ws.report()
 
     source = "CMakeFiles/colours.dir/lib/colours.cpp.o"
     assert {(e["project"], e["output"]): e["source"] for e in edited["edges"]}[
@@ -320,13 +320,6 @@ def test_the_report_tells_each_edge(user: User) -> None:
         ("configure", "demo:demo", "local_hit"),
         ("test", "demo:unit#bin/demo_test", "local_hit"),
     } <= kinds
-
-
-def report(ws: Workspace) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(
-        (ws.root / "dist/run-report/latest/report.json").read_text()
-    )
-    return content
 
 
 def test_a_mistake_is_shown_as_the_compiler_says_it(user: User) -> None:

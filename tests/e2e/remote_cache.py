@@ -351,9 +351,8 @@ class Running:
         says = re.search(r"'(.*)'", greeting)
         assert says and f"The test saw: {says[1]}" in run.output, run.output
         hits = counters.get("remote_cache_requests_cached", 0)
-        report = json.loads((root / "dist/run-report/latest/report.json").read_text())
         uploads = counters.get("remote_cache_write_successes", 0)
-        return Result(run, self.ran(), hits, uploads, report)
+        return Result(run, self.ran(), hits, uploads, self.user.ws.report())
 
 
 @contextlib.contextmanager

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import shutil
 import warnings
 from pathlib import Path
 from typing import Any, Iterator
@@ -13,21 +11,12 @@ from typing import Any, Iterator
 import pytest
 
 from e2e.remote_cache import cache_server, not_installable
-from e2e.workspace import REPOSITORY, Workspace, workspace
+from e2e.workspace import Workspace, workspace
 
 FILES = {
-    # As this repository's own: with a lock for pytest.
     "pants.ci.toml": """\
         [GLOBAL]
         session_end_tasks_timeout = 300
-        [python]
-        enable_resolves = true
-        default_resolve = "pytest"
-        resolves_generate_lockfiles = false
-        [python.resolves]
-        pytest = "pytest.lock.txt"
-        [pytest]
-        install_from_resolve = "pytest"
         """,
     "t/BUILD": """\
         triton_tests(name="cpu")
@@ -53,13 +42,13 @@ def user(folder: Path, checkout: str) -> Iterator[Workspace]:
         "USER": folder.name,
         "LOGNAME": folder.name,
         "HOME": str(folder),
-        "PANTS_CONFIG_FILES": "pants.ci.toml",
+        "PANTS_CONFIG_FILES": "+['pants.ci.toml', 'pants.pytest.toml']",
         "PANTS_TRITON_CACHE": str(folder / "installed"),
         "PANTS_NAMED_CACHES_DIR": str(folder / "caches"),
     }
     with workspace(folder / checkout, env) as ws:
         ws.write(FILES)
-        shutil.copy(REPOSITORY / "3rdparty/python/pytest.lock.txt", ws.root)
+        ws.add_pytest_resolve("pants.pytest.toml")
         yield ws
 
 
@@ -67,10 +56,7 @@ def report_of_a_run(ws: Workspace, options: dict[str, object]) -> dict[str, Any]
     env = {f"PANTS_{name.upper()}": str(value) for name, value in options.items()}
     run = ws.pants("test", "::", env=env)
     assert run.exit_code == 0, run.output
-    report: dict[str, Any] = json.loads(
-        (ws.root / "dist/run-report/latest/report.json").read_text()
-    )
-    return report
+    return ws.report()
 
 
 def test_another_user_runs_no_test(tmp_path: Path) -> None:

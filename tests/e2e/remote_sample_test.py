@@ -8,7 +8,6 @@ each takes, and the same for the whole sample with its Python tests, is `build-s
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import sys
@@ -34,10 +33,7 @@ def report_of_a_run(ws: Workspace, options: dict[str, object]) -> dict[str, Any]
     env = {f"PANTS_{name.upper()}": str(value) for name, value in options.items()}
     run = ws.pants("test", *TESTS, env=env)
     assert run.exit_code == 0, run.output
-    report: dict[str, Any] = json.loads(
-        (ws.root / "dist/run-report/latest/report.json").read_text()
-    )
-    return report
+    return ws.report()
 
 
 @contextlib.contextmanager

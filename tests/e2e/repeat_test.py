@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 from pathlib import Path
 from typing import Iterator
 
 import pytest
 
-from e2e.workspace import REPOSITORY, PantsRun, Workspace, workspace
+from e2e.workspace import PantsRun, Workspace, workspace
 
 # Whichever of them comes first fails, so which it is depends on the order.
 _FIRST_FAILS = """\
@@ -28,17 +26,6 @@ def test_is_not_the_first(number: int) -> None:
 """
 
 FILES = {
-    # As this repository's own: tests are run in a random order.
-    "pants.random.toml": """\
-        [python]
-        enable_resolves = true
-        default_resolve = "pytest"
-        resolves_generate_lockfiles = false
-        [python.resolves]
-        pytest = "pytest.lock.txt"
-        [pytest]
-        install_from_resolve = "pytest"
-        """,
     "t/BUILD": """\
         triton_tests(name="cpu")
         triton_tests(name="device", sources=["first_test.py"], hardware="cuda")
@@ -69,7 +56,8 @@ def ws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     with workspace(tmp_path_factory.mktemp("repeat")) as ws:
         ws.write(FILES)
         ws.write({"t/first_test.py": _FIRST_FAILS})
-        shutil.copy(REPOSITORY / "3rdparty/python/pytest.lock.txt", ws.root)
+        # Tests are run in a random order then.
+        ws.add_pytest_resolve("pants.random.toml")
         ws.add_launcher()
         yield ws
 
@@ -126,7 +114,7 @@ def test_lane_and_device(ws: Workspace) -> None:
     assert hidden.startswith(f"{start} {HIDDEN} -- --randomly-seed=")
     assert not hidden.endswith("=1")
 
-    report = json.loads((ws.root / "dist/run-report/latest/report.json").read_text())
+    report = ws.report()
     assert report["run"]["lane"] == "cuda-h100"
     assert [(test["repeat"], test["device"]) for test in report["tests"]] == [
         (device, on),

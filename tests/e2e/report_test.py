@@ -51,13 +51,6 @@ def reports(ws: Workspace) -> set[str]:
     return {path.name for path in ws.root.glob("dist/run-report/2*")}
 
 
-def report(ws: Workspace) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(
-        (ws.root / "dist/run-report/latest/report.json").read_text()
-    )
-    return content
-
-
 def outcomes(report: dict[str, Any]) -> dict[str, tuple[str, str | None]]:
     """Of each test."""
     return {
@@ -80,7 +73,7 @@ def test_what_a_run_did(ws: Workspace, tmp_path: Path) -> None:
     )
     assert run.exit_code == 1
 
-    found = report(ws)
+    found = ws.report()
     assert outcomes(found) == {
         PASSES: ("passed", "local_hit"),
         OTHER: ("passed", "executed"),
@@ -130,8 +123,8 @@ def test_a_second_run_says_that_there_was_nothing_to_do(ws: Workspace) -> None:
     run = ws.pants("--run-report-announce", "test", PASSES)
     assert "Nothing to do. 1 test: 1 passed, all from this daemon's memory." in run.output
     assert len(reports(ws) - before) == 1
-    assert outcomes(report(ws)) == {PASSES: ("passed", "memory")}
-    assert report(ws)["totals"]["nothing_to_do"]
+    assert outcomes(ws.report()) == {PASSES: ("passed", "memory")}
+    assert ws.report()["totals"]["nothing_to_do"]
 
 
 def test_a_report_that_cannot_be_written_is_a_warning(ws: Workspace, tmp_path: Path) -> None:
@@ -162,7 +155,7 @@ def test_an_interrupted_run_has_a_report(ws: Workspace) -> None:
     time.sleep(2)
     process.send_signal(signal.SIGINT)
     assert finish(process).exit_code != 0
-    found = report(ws)
+    found = ws.report()
     assert found["run"]["outcome"] == "interrupted"
     assert outcomes(found)[SLOW] == ("unfinished", None)
     assert outcomes(found)[PASSES][0] == "passed"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
-from typing import Iterator, Mapping
+from typing import Any, Iterator, Mapping
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -48,6 +50,19 @@ env_vars = ["LANG=C.UTF-8"]
 
 [hardware]
 tool_search_path = ["%(buildroot)s/tools"]
+"""
+
+# As this repository's own: the packages of its lock for pytest, such as the plugin by which tests are
+# run in a random order.
+_PYTEST_RESOLVE = """\
+[python]
+enable_resolves = true
+default_resolve = "pytest"
+resolves_generate_lockfiles = false
+[python.resolves]
+pytest = "pytest.lock.txt"
+[pytest]
+install_from_resolve = "pytest"
 """
 
 # An nvidia-smi whose answers are files beside it, so that a test can change the driver or take the
@@ -94,6 +109,11 @@ class Workspace:
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(dedent(content))
+
+    def add_pytest_resolve(self, config: str) -> None:
+        """Let tests run with this repository's pytest, where the file `config` is one of Pants'."""
+        self.write({config: _PYTEST_RESOLVE})
+        shutil.copy(REPOSITORY / "3rdparty/python/pytest.lock.txt", self.root)
 
     def install_nvidia(
         self,
@@ -143,6 +163,13 @@ class Workspace:
             if _NOT_STARTED not in process.stdout:
                 break
         return PantsRun(process.returncode, process.stdout)
+
+    def report(self) -> dict[str, Any]:
+        """What the last run says that it did."""
+        content: dict[str, Any] = json.loads(
+            (self.root / "dist/run-report/latest/report.json").read_text()
+        )
+        return content
 
     def add_launcher(self) -> None:
         """Let the workspace have `./pants`. Not by a link, which Pants follows only inside of it."""
