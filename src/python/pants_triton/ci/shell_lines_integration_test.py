@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import stat
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 import yaml
 
 from pants_triton.ci.coverage_seed import PATH, workflow_text
-from pants_triton.ci.shell_lines import Word, run_script
+from pants_triton.ci.shell_lines import Command, Word, run_script
 from pants_triton.ci.workflow_steps import parse_workflow
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
@@ -93,6 +94,174 @@ def _said(tmp_path: Path, script: str, env: dict[str, str], known: dict[str, str
 def test_commands_are_those_that_bash_runs(tmp_path: Path, script: str) -> None:
     (tmp_path / "root" / "a" / "b").mkdir(parents=True)
     assert _said(tmp_path, script, {}, {}) == _recorded(tmp_path, script, {})
+
+
+# --- random scripts ------------------------------------------------------------------------------
+
+# A test writes down where it runs and with which X; `grep` succeeds or not by chance, which is to say
+# by the random numbers that follow from CHANCE.
+_PRELUDE = """
+exec 3>> "$RECORD"
+pytest() {
+  local x=unset
+  if [[ "${X@a}" == *x* ]]; then x=$X; fi
+  printf '%s|%s|%s\\n' "$1" "$PWD" "$x" >&3
+}
+grep() { CHANCE=$((CHANCE * 1103515245 + 12345)); [ $(((CHANCE >> 16) & 1)) = 1 ]; }
+work() { :; }
+"""
+
+
+class _Scripts:
+    """Makes scripts whose tests are numbered, out of what changes what a shell runs."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.tests = 0
+        self.functions = 0
+        self.loops = 0
+
+    def test(self) -> str:
+        self.tests += 1
+        return f"pytest {self.tests}"
+
+    def question(self) -> str:
+        return self.chance.choice(
+            [
+                *("grep", "grep", "! grep", "grep && grep", "true", "false"),
+                *(
+                    '[ "$V" = 1 ]',
+                    '[ "$W" = 1 ]',
+                    '[[ "$V" == 0 ]]',
+                    '[ -n "$V" ]',
+                    '[ "$V" -eq 1 ]',
+                ),
+            ]
+        )
+
+    def simple(self, leave: tuple[str, ...]) -> str:
+        if leave and self.chance.random() < 0.15:
+            return self.chance.choice(leave)
+        return self.chance.choice(
+            [
+                *(self.test(), self.test(), self.test(), f"X=3 {self.test()}"),
+                *("V=0", "V=1", "W=0", "W=$V", "unset V", "read V <<< 1", "((V++)) || true"),
+                *("export X=1", "X=2", "set -a; X=5; set +a", "eval V=1"),
+                *(
+                    "cd sub",
+                    "cd ..",
+                    "cd - > /dev/null",
+                    "pushd sub > /dev/null",
+                    "popd > /dev/null",
+                ),
+                *("work", f"work && {self.test()}", f"for e in {{1..2}}; do {self.test()}; done"),
+                *("exit 0", "exit 1", "exit"),
+            ]
+        )
+
+    def block(self, depth: int, leave: tuple[str, ...] = ()) -> str:
+        count = self.chance.randint(1, 3)
+        return "\n".join(self.statement(depth, leave) for _ in range(count))
+
+    def statement(self, depth: int, leave: tuple[str, ...]) -> str:
+        if depth == 0:
+            return self.simple(leave)
+        loop = tuple({*leave, "break", "continue"})
+        kind = self.chance.randrange(12)
+        if kind == 0:
+            return f"if {self.question()}; then\n{self.block(depth - 1, leave)}\nfi"
+        if kind == 1:
+            return (
+                f"if {self.question()}; then\n{self.block(depth - 1, leave)}\n"
+                f"elif {self.question()}; then\n{self.block(depth - 1, leave)}\n"
+                f"else\n{self.block(depth - 1, leave)}\nfi"
+            )
+        if kind == 2:
+            return f"{self.question()} && {{\n{self.block(depth - 1, leave)}\n}} || true"
+        if kind == 3:
+            return f"{self.question()} || {{\n{self.block(depth - 1, leave)}\n}}"
+        if kind == 4:
+            return f"for i in a b; do\n{self.block(depth - 1, loop)}\ndone"
+        if kind == 5:
+            return f"for i in $(echo a b); do\n{self.block(depth - 1, loop)}\ndone"
+        if kind == 6:
+            return f"(\n{self.block(depth - 1)}\n)"
+        if kind == 7:
+            self.functions += 1
+            name = f"f{self.functions}"
+            body = self.block(depth - 1, ("return 0", "return"))
+            test = self.test()
+            calls = [name, f"{name} || true", f"if {name}; then {test}; fi", f"{name}\n{name}"]
+            return f"{name}() {{\n{body}\n}}\n{self.chance.choice(calls)}"
+        if kind == 8:
+            test = self.test()
+            return f"case $V in 0) {test};; 1)\n{self.block(depth - 1, leave)}\n;; esac"
+        if kind == 9:
+            body = self.block(depth - 1, loop)
+            self.loops += 1
+            n = f"N{self.loops}"
+            return f"{n}=0; while [ ${n} -lt 2 ]; do {n}=$(({n} + 1))\n{body}\ndone"
+        if kind == 10:
+            return f"{self.question()} && {self.question()} && {self.simple(())} || true"
+        return self.simple(leave)
+
+
+def _tests_run(folder: Path, script: str, chance: int) -> tuple[int, list[tuple[str, str, str]]]:
+    """Bash's exit code, and each test that it ran: its number, folder and X."""
+    (folder / "root/sub/sub/sub").mkdir(parents=True)
+    record = folder / "record"
+    record.touch()
+    result = subprocess.run(
+        ["bash", "-e", "-c", _PRELUDE + script],
+        cwd=folder / "root",
+        env={"RECORD": str(record), "CHANCE": str(chance), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "syntax" not in result.stderr, script
+    ran = [line.split("|") for line in record.read_text().splitlines()]
+    return result.returncode, [(n, os.path.relpath(at, folder / "root"), x) for n, at, x in ran]
+
+
+def _may_be(command: Command, number: str, folder: str, x: str) -> bool:
+    at, variable = command.folder.known, command.variables.get("X")
+    if command.words[1].text != number:
+        return False
+    # Above the root of all folders there is only itself.
+    if at is not None and at != folder and not at.startswith("../../.."):
+        return False
+    return x == "unset" if variable is None else variable.known in (None, x)
+
+
+def test_no_test_that_bash_runs_is_lost(tmp_path: Path) -> None:
+    lost: list[tuple[str, int, object]] = []
+    run = certain = 0
+    for number in range(240):
+        script = _Scripts(random.Random(number)).block(2)
+        said = [c for c in run_script(script, environment={}) if c.words[0].text == "pytest"]
+        for chance in (1, 2):
+            folder = tmp_path / f"{number}-{chance}"
+            exit_code, ran = _tests_run(folder, script, number + chance)
+            lost += [
+                (script, chance, test)
+                for test in ran
+                if not any(_may_be(command, *test) for command in said)
+            ]
+            run += len(ran)
+            if exit_code == 0:
+                # What is said to run in any case does, unless what it tests fails.
+                numbers = {test[0] for test in ran}
+                always = [command for command in said if not command.conditions]
+                lost += [
+                    (script, chance, command)
+                    for command in always
+                    if command.words[1].text not in numbers
+                ]
+                certain += len(always)
+    assert not lost
+    # Else they would say nothing.
+    assert (run, certain) > (500, 50), (run, certain)
 
 
 def test_the_seeds_steps_are_read_as_bash_runs_them(tmp_path: Path) -> None:

@@ -46,7 +46,16 @@ def shown(commands: tuple[Command, ...]) -> list[str]:
         pytest.param("while read l; do pytest $l; done < f", ["read l", "pytest $l"], id="while"),
         pytest.param("case x in x) pytest a;; *) pytest b;; esac", ["pytest a"], id="case"),
         pytest.param("if true; then pytest a; else pytest b; fi", ["true", "pytest a"], id="decided if"),
-        pytest.param("[[ a == b ]] && pytest a", ["[[ a == b ]]", "pytest a"], id="and"),
+        pytest.param("[[ a == a ]] && pytest a", ["[[ a == a ]]", "pytest a"], id="and"),
+        pytest.param("[[ a == b ]] && pytest a", ["[[ a == b ]]"], id="and not"),
+        pytest.param("true || pytest a; false || pytest b", ["true", "false", "pytest b"], id="or"),
+        pytest.param("pytest t/{a,b}_test.py {1..2}", ["pytest t/a_test.py t/b_test.py 1 2"], id="braces"),
+        pytest.param("pytest {a} '{a,b}' {a..}", ["pytest {a} {a,b} {a..}"], id="no braces"),
+        pytest.param("f() { shift; pytest $# \"$@\" x$1; }; f a 'b c' d", ["shift", "pytest 2 b c d xb c"], id="parameters"),
+        pytest.param("f() { return 0; pytest a; }; f; pytest b", ["return 0", "pytest b"], id="return"),
+        pytest.param("(exit 0); pytest a", ["exit 0", "pytest a"], id="exit of a subshell"),
+        pytest.param("for t in a b c; do [ $t = b ] && continue; pytest $t; done", ["[ a = b ]", "pytest a", "[ b = b ]", "continue", "[ c = b ]", "pytest c"], id="continue"),
+        pytest.param("for t in a b c; do pytest $t; break; done; pytest d", ["pytest a", "break", "pytest d"], id="break"),
         pytest.param("(pytest a) | tee log", ["pytest a", "tee log"], id="pipeline"),
         pytest.param("pytest a & wait", ["pytest a", "wait"], id="background"),
         pytest.param("exit 0\npytest a", ["exit 0"], id="what comes after exit"),
@@ -125,6 +134,107 @@ def test_what_stands_behind_or_runs_if_the_first_fails() -> None:
     first, second = run("pytest a || pytest b")
     assert first.conditions == ()
     assert second.conditions == ("if `pytest a` fails",)
+
+
+@pytest.mark.parametrize(
+    "text,conditions",
+    [
+        pytest.param('[ -n "$SKIP" ] && exit 0\npytest', ('if not [ -n "$SKIP" ]',), id="and"),
+        pytest.param(
+            "grep -q x f && { true; exit 0; }\npytest", ("if not grep -q x f",), id="and a group"
+        ),
+        pytest.param("./wanted && exit 0\npytest", ("if `./wanted` fails",), id="of a program"),
+        pytest.param("./wanted || exit 0\npytest", ("if `./wanted` succeeds",), id="or"),
+        pytest.param("if [ $A ]; then exit 0; fi\npytest", ("if not [ $A ]",), id="if"),
+        pytest.param(
+            "if [ $A ]; then exit; elif [ $B ]; then true; fi\npytest",
+            ("if not [ $A ]",),
+            id="elif",
+        ),
+        pytest.param("case $A in a) exit 0;; esac\npytest", ("if not $A is a",), id="case"),
+        pytest.param("./build || exit 1\npytest", (), id="of a failure"),
+        pytest.param("./build || exit $?\npytest", (), id="of the same failure"),
+        pytest.param("f() { [ $A ] && return 0; true; }\nf\npytest", (), id="of a function"),
+        pytest.param(
+            "for t in $A; do [ $t = a ] && continue; true; done\npytest", (), id="of a round"
+        ),
+        pytest.param(
+            "f() { [ $A ] && exit 0; }\nf\npytest", ("if not [ $A ]",), id="in a function"
+        ),
+    ],
+)
+def test_what_follows_where_it_may_have_ended(text: str, conditions: tuple[str, ...]) -> None:
+    *_, last = run(text)
+    assert (last.words[0].text, last.conditions) == ("pytest", conditions)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('[ "$E" = x ] && N=1', id="and"),
+        pytest.param("((N++))", id="arithmetic"),
+        pytest.param("let N=1", id="let"),
+        pytest.param("read -r N < f", id="read"),
+        pytest.param("source ./config.sh", id="source"),
+        pytest.param('eval "$(./config)"', id="eval"),
+        pytest.param("f() { N=1; }; [ $E ] && f", id="function"),
+        pytest.param("for t in a b; do [ $t = $E ] && { N=1; break; }; done", id="break"),
+        pytest.param("while read -r l; do N=$l; done < f", id="loop"),
+        pytest.param("f() { if [ $E ]; then N=1; return 0; fi; true; }; f", id="return"),
+    ],
+)
+def test_a_variable_that_may_have_changed_decides_nothing(text: str) -> None:
+    *_, last = run(f"N=0\n{text}\nif [ $N -eq 1 ]; then pytest a; fi")
+    assert (last.words[0].text, last.conditions) == ("pytest", ("if [ $N -eq 1 ]",))
+    # Nor where it is a loop's next round that finds it changed.
+    texts = [c.text for c in run(f"N=0\nwhile ./more; do [ $N = 1 ] && pytest a\n{text}\ndone")]
+    assert "pytest a" in texts
+
+
+def test_a_virtual_environment_changes_no_variable_of_the_script() -> None:
+    commands = run("N=0\n. venv/bin/activate\nif [ $N = 1 ]; then pytest a; fi")
+    assert "pytest a" not in shown(commands)
+
+
+def test_what_a_function_does_to_the_shell_lasts() -> None:
+    commands = run(
+        "f() { local A=1; export B=2; cd c; set +e; }\nA=0\nD=4 f\npytest a\ng() { pytest $D; }\nD=4 g"
+    )
+    first, second = [c for c in commands if c.words[0].text == "pytest"]
+    assert {n: w.text for n, w in first.environment} == {"B": "2"}
+    assert (first.folder.text, first.may_fail) == ("c", True)
+    assert {n: w.text for n, w in second.environment} == {"B": "2", "D": "4"}
+    assert second.text == "pytest $D"
+
+
+def test_folders_are_gone_back_to() -> None:
+    commands = run("pushd a; pushd b; popd; pytest; popd; pytest; cd c; cd -; pytest; popd; pytest")
+    folders = [c.folder for c in commands if c.words[0].text == "pytest"]
+    assert [folder.known for folder in folders] == ["a", ".", ".", None]
+
+
+def test_a_folder_that_a_round_leaves_is_not_the_next_ones() -> None:
+    (command,) = [c for c in run("while ./more; do pytest; cd a; done") if c.text == "pytest"]
+    assert command.folder.known is None
+    commands = run("cd $A; cd ..; pytest")
+    assert commands[-1].folder.known is None
+
+
+def test_conditions_show_what_is_unknown_as_in_the_file() -> None:
+    (_, command, _, other) = run_script(
+        f"if [ {chr(PLACEHOLDER)} ]; then pytest a; fi\n{chr(PLACEHOLDER)} || pytest b",
+        environment={},
+        placeholders=[Unknown("${{ inputs.gpu }}")],
+    )
+    assert command.conditions == ("if [ ${{ inputs.gpu }} ]",)
+    assert other.conditions == ("if `${{ inputs.gpu }}` fails",)
+
+
+def test_set_exports_and_forgives() -> None:
+    commands = run("set -a; A=1; set +a; B=2; pytest; set -o allexport +o errexit; C=3; pytest")
+    first, second = [c for c in commands if c.words[0].text == "pytest"]
+    assert ({n for n, _ in first.environment}, first.may_fail) == ({"A"}, False)
+    assert ({n for n, _ in second.environment}, second.may_fail) == ({"A", "C"}, True)
 
 
 def test_redirects_and_lines() -> None:
