@@ -32,7 +32,7 @@ from pants_triton.ci.invocations import (
     classify_action,
     parse_pytest_arguments,
 )
-from pants_triton.ci.shell_lines import WORKSPACE, Command, Word, path_from
+from pants_triton.ci.shell_lines import WORKSPACE, Command, Word, join_words, path_from
 from pants_triton.ci.unknown import Unknown
 from pants_triton.ci.workflow_steps import Runner, Step, Workflow
 from pants_triton.hardware.device import HARDWARE
@@ -173,8 +173,14 @@ class CoverageOptionError(ValueError):
 
 #: What a text about a runner says of its hardware; the first that is found counts.
 RUNNER_HARDWARE: tuple[tuple[str, str], ...] = (
-    (r"rocm|\bamd\b|[-_]amd|amd[-_]|hip\b|gfx\d+|\bmi\d{3}|/dev/kfd|radeon|instinct", "rocm"),
-    (r"cuda|nvidia|\b[abh]\d00\b|\b[agb]b?200|\bl40?s?\b|\bt4\b|\bsm_\d+|--gpus|\brtx", "cuda"),
+    # amd64 is an architecture of any maker's.
+    (r"rocm|\bamd\b|[-_]amd(?!64)|amd[-_]|hip\b|gfx\d+|\bmi\d{3}|/dev/kfd|radeon|instinct", "rocm"),
+    # t4 with another letter is a machine without a device.
+    (
+        r"cuda|nvidia|\bsm_\d+|--gpus|(?<![a-z\d])(?:rtx|g?[abh]b?\d00(?!\d)"
+        r"|(?:[pv]100|a[134]0g?|l40?s?|t4)(?![a-wyz\d]))",
+        "cuda",
+    ),
     (r"macos|darwin|apple", "macos"),
     (r"ubuntu|linux|windows|cpu", "cpu"),
 )
@@ -183,7 +189,11 @@ RUNNER_ARCH: tuple[tuple[str, str], ...] = (
     (r"a100", "sm_80"),
     (r"h[12]00", "sm_90"),
     (r"b200", "sm_100"),
+    (r"(?<![a-z\d])p100\b", "sm_60"),
+    (r"(?<![a-z\d])v100\b", "sm_70"),
     (r"\bt4\b", "sm_75"),
+    (r"\ba30\b", "sm_80"),
+    (r"\ba(?:10g?|40)\b", "sm_86"),
     (r"\bl4\b|\bl40s?\b", "sm_89"),
     (r"mi2[015]0x?", "gfx90a"),
     (r"mi3(00|25)[ax]?", "gfx942"),
@@ -501,15 +511,23 @@ class _Comparison:
     def selected(self, invocation: PytestRun, found: list[Difference]) -> Iterator["_Selected"]:
         """The files that a command line selects, each with its node ids."""
         arguments = invocation.arguments
-        ignored = [path_from(invocation.folder, word).glob for word in arguments.ignores]
-        globs = [path_from(invocation.folder, word).glob for word in arguments.ignore_globs]
+        # An unknown selection may be all, but an unknown exclusion is none: what is left out here by
+        # mistake is a test that nobody asks for.
+        excluded: dict[str, list[str]] = {"--ignore": [], "--ignore-glob": []}
+        for option, words in zip(excluded, (arguments.ignores, arguments.ignore_globs)):
+            for word in words:
+                left_out = path_from(invocation.folder, word).known
+                if left_out is None:
+                    found.append(Difference(f"what `{option}={word}` leaves out is not known"))
+                elif word.text:
+                    excluded[option].append(left_out)
 
         def is_ignored(path: str) -> bool:
-            return any(
-                fnmatch.fnmatchcase(path, i) or fnmatch.fnmatchcase(path, f"{i}/*") for i in ignored
-            ) or any(fnmatch.fnmatchcase(path, g) for g in globs)
+            return any(_is_below(path, ignored) for ignored in excluded["--ignore"]) or any(
+                fnmatch.fnmatchcase(path, glob) for glob in excluded["--ignore-glob"]
+            )
 
-        nodes: dict[str, set[str]] = defaultdict(set)
+        nodes: dict[str, set[Word]] = defaultdict(set)
         for word in arguments.paths or (Word((".",)),):
             path_word, node = _split_node(word)
             path = path_from(invocation.folder, path_word)
@@ -518,20 +536,25 @@ class _Comparison:
             ):
                 found.append(Difference(f"which tests `{word}` names is not known", lost=True))
                 continue
-            for file in self.files_of(path):
-                if not is_ignored(file):
-                    nodes[file].add(node)
-            if not self.files_of(path):
+            files = self.files_of(path)
+            kept = [file for file in files if not is_ignored(file)]
+            for file in kept:
+                nodes[file].add(node)
+            if files and not kept:
+                # pytest fails where it finds no test, so that this isn't what was meant.
+                found.append(
+                    Difference("`--ignore` leaves out all that it names", (path.text,), lost=True)
+                )
+            if not files:
                 found.append(
                     Difference(
                         f"no test file is in {path.text} in this checkout", (path.text,), lost=True
                     )
                 )
         for file, its_nodes in nodes.items():
-            whole = "" in its_nodes
-            yield _Selected(
-                file, () if whole else tuple(sorted(its_nodes)), file in self.workspace.files
-            )
+            whole = any(not node.text for node in its_nodes)
+            names = () if whole else tuple(sorted(its_nodes, key=lambda node: node.text))
+            yield _Selected(file, names, file in self.workspace.files)
 
     def files_of(self, path: Word) -> list[str]:
         glob = path.glob
@@ -543,7 +566,11 @@ class _Comparison:
         return [
             file
             for file in self.python_files
-            if (fnmatch.fnmatchcase(file, f"{glob}/*") if "*" in glob else file.startswith(prefix))
+            if (
+                fnmatch.fnmatchcase(file, glob) or fnmatch.fnmatchcase(file, f"{glob}/*")
+                if "*" in glob
+                else file.startswith(prefix)
+            )
             and not _NORECURSE.search(file[len(prefix) :] if "*" not in glob else "")
         ]
 
@@ -685,7 +712,7 @@ class _Comparison:
 @dataclass(frozen=True)
 class _Selected:
     path: str
-    nodes: tuple[str, ...]
+    nodes: tuple[Word, ...]
     exists: bool
 
 
@@ -774,7 +801,7 @@ def _compare_nodes(selected: _Selected, keyword: str, new_keyword: str) -> list[
     # Words joined by `and` select at least the tests whose ids hold all of them.
     words = re.split(r"\s+and\s+", _plain_expression(new_keyword))
     if all(
-        re.fullmatch(r"[\w.\[\]-]+", word) and word.lower() in node.lower()
+        re.fullmatch(r"[\w.\[\]-]+", word) and word.lower() in node.glob.lower()
         for node in selected.nodes
         for word in words
     ):
@@ -867,15 +894,14 @@ def _is_below(path: str, folder: str) -> bool:
     return folder in ("", ".") or path == folder or path.startswith(f"{folder}/")
 
 
-def _split_node(word: Word) -> tuple[Word, str]:
+def _split_node(word: Word) -> tuple[Word, Word]:
     """A path and the node id behind its `::`, empty without."""
     for i, part in enumerate(word.parts):
         if isinstance(part, str) and "::" in part:
             before, _, after = part.partition("::")
-            rest = "".join([after, *map(str, word.parts[i + 1 :])])
             kept = (*word.parts[:i], before) if before else word.parts[:i]
-            return Word(kept), rest
-    return word, ""
+            return Word(kept), join_words([after, *word.parts[i + 1 :]])
+    return word, Word(())
 
 
 def _in_build_folder(path: Word) -> str:

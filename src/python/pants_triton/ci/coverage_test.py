@@ -164,6 +164,53 @@ def test_ignored_files_are_not_asked_for() -> None:
     assert row.differences[0].files == ("t/c/test_c.py",)
 
 
+@pytest.mark.parametrize(
+    "run,unknown",
+    [
+        ("pytest t --ignore=$SKIP", ["--ignore=$SKIP"]),
+        ("pytest t --ignore=t/$SKIP", ["--ignore=t/$SKIP"]),
+        ('pytest t --ignore-glob="$G"', ["--ignore-glob=$G"]),
+        ("cd $X/t; pytest a --ignore b", ["--ignore=b"]),
+    ],
+)
+def test_what_an_unknown_ignore_leaves_out_is_asked_for(run: str, unknown: list[str]) -> None:
+    files = ["t/test_a.py", "t/test_b.py", "x/t/a/test_a.py"]
+    everywhere = [cuda(path) for path in files]
+    row = covered(run, everywhere, files=files)
+    assert row.status == DIFFERENTLY
+    assert texts(row) == [f"what `{option}` leaves out is not known" for option in unknown]
+    assert row.targets
+    assert covered(run, [], files=files).status == MISSING
+
+
+@pytest.mark.parametrize(
+    "run,status",
+    [
+        # pytest takes no pattern here, and nothing is no path.
+        pytest.param("pytest t --ignore='t/*'", MISSING, id="glob"),
+        pytest.param("pytest t --ignore=", MISSING, id="nothing"),
+        pytest.param("pytest t --ignore=t", MISSING, id="all"),
+        pytest.param("pytest t --deselect=$X --ignore t/test_b.py", DIFFERENTLY, id="deselect"),
+        # Selections may be as wide as can be.
+        pytest.param("pytest t/$X", MISSING, id="unknown name"),
+        pytest.param("pytest t/*", MISSING, id="names"),
+        pytest.param("pytest t/test_$X", MISSING, id="part of a name"),
+    ],
+)
+def test_exclusions_are_not_widened(run: str, status: str) -> None:
+    files = ["t/test_a.py", "t/test_b.py", "t/c/test_c.py"]
+    row = covered(run, [cuda(), cuda("t/c/test_c.py")], files=files)
+    assert row.status == status
+    if status == MISSING and not run.endswith("=t"):
+        assert ("t/test_b.py",) in [d.files for d in row.differences]
+
+
+def test_an_unknown_node_is_not_selected_by_its_text() -> None:
+    run = "pytest t/test_a.py::$TEST"
+    assert covered(run, [cuda(args=("-k", "test"))], files=["t/test_a.py"]).status == MISSING
+    assert covered(run, [cuda()], files=["t/test_a.py"]).status == DIFFERENTLY
+
+
 def test_a_file_without_a_target_is_missing() -> None:
     row = covered("pytest t", [cuda()], files=["t/test_a.py", "t/b_test.py", "t/helper.py"])
     assert row.status == MISSING
@@ -313,6 +360,22 @@ def test_variables_of_builds() -> None:
         (Runner(("ubuntu-latest",), "x", "--gpus all"), "cuda", ""),
         (Runner(("${{ matrix.runner }}",), hints=("needs.p.outputs.matrix-NVIDIA",)), "cuda", ""),
         (Runner(("${{ matrix.runner }}",), hints=("integration-tests-amd",)), "rocm", ""),
+        (Runner(("linux-amd64-gpu-h100-latest-1",)), "cuda", "sm_90"),
+        (Runner(("ubuntu-24.04-amd64",)), "cpu", ""),
+        (Runner(("linux_amd_mi300",)), "rocm", "gfx942"),
+        (Runner(("self-hosted", "V100")), "cuda", "sm_70"),
+        (Runner(("gpu_p100",)), "cuda", "sm_60"),
+        (Runner(("gpu-t4",)), "cuda", "sm_75"),
+        (Runner(("l4-x1",)), "cuda", "sm_89"),
+        (Runner(("l40",)), "cuda", "sm_89"),
+        (Runner(("aws-a10g",)), "cuda", "sm_86"),
+        (Runner(("a30",)), "cuda", "sm_80"),
+        (Runner(("h200",)), "cuda", "sm_90"),
+        (Runner(("gb200",)), "cuda", "sm_100"),
+        (Runner(("dgx-b200",)), "cuda", "sm_100"),
+        (Runner(("windows-rtx4090",)), "cuda", ""),
+        (Runner(("h100x8",)), "cuda", "sm_90"),
+        (Runner(("linux-t4g-large",)), "cpu", ""),
         (Runner(("big-box",)), "", ""),
     ],
 )
