@@ -28,7 +28,9 @@ from pants_triton.ci.coverage import (
     runner_hardware,
 )
 from pants_triton.ci.coverage_render import render_json, render_table
-from pants_triton.ci.workflow_steps import Runner, parse_workflow
+from pants_triton.ci.shell_lines import ROOT, Command, Word, join_words, path_from
+from pants_triton.ci.unknown import Unknown
+from pants_triton.ci.workflow_steps import Runner, Step, StepRun, Workflow, parse_workflow
 
 
 def seed_coverage(workspace: Workspace | None = None, **options) -> Coverage:
@@ -203,6 +205,14 @@ def test_exclusions_are_not_widened(run: str, status: str) -> None:
     assert row.status == status
     if status == MISSING and not run.endswith("=t"):
         assert ("t/test_b.py",) in [d.files for d in row.differences]
+
+
+def test_what_may_be_options_is_not_known() -> None:
+    text = "on: push\njobs: {a: {runs-on: h100, env: {OPTS: '-k ${{ inputs.k }}'}, steps: [{run: pytest $OPTS t}]}}"
+    workspace = Workspace((cuda(),), (), ("t/test_a.py",))
+    (row,) = cover([parse_workflow(text, "w")], workspace).rows
+    assert row.targets == ("t/test_a.py:cuda",)
+    assert "which tests `-k ${{ inputs.k }}` names is not known" in texts(row)
 
 
 def test_an_unknown_node_is_not_selected_by_its_text() -> None:
@@ -564,6 +574,27 @@ def test_any_shell_has_rows(run: str) -> None:
     coverage = cover([parse_workflow(json.dumps(document), "ci.yml")], workspace)
     assert coverage.rows
     assert render_table(coverage) and json.loads(render_json(coverage))["rows"]
+
+
+_PARTS = st.one_of(
+    st.sampled_from(["t", "/", "-", "--ignore=", "--ignore-glob=", "-k", "::x", ".py", "test_a", "*", "["]),
+    st.sampled_from(["$X", "-k $X", "/", "", "t/test_a.py"]).map(Unknown),
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(["pytest", "lit", "ctest", "cmake", "ninja", "pip"]),
+    st.lists(st.lists(_PARTS, max_size=4).map(join_words), max_size=4),
+    st.lists(_PARTS, max_size=2).map(join_words),
+)
+def test_any_words_have_a_row(program: str, words: list[Word], folder: Word) -> None:
+    command = Command((Word((program,)), *words), folder=path_from(ROOT, folder), text=program)
+    step = Step("j", "s", 1, "", (StepRun(Runner(("h100",)), (), (command,)),))
+    workspace = Workspace((cuda(), LIT), (), ("t/test_a.py", "test/lit.cfg.py"))
+    (row,) = cover([Workflow("ci.yml", "", (step,))], workspace).rows
+    # What counts as covered was compared.
+    assert row.targets or row.differences or row.reason
 
 
 # --- showing -------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import dataclasses
 import re
 import shlex
 from dataclasses import dataclass
-from typing import Iterable, Sequence, Union
+from typing import Collection, Iterable, Sequence, Union
 
 from pants_triton.ci.shell_lines import (
     GITHUB_ENV,
@@ -19,10 +19,12 @@ from pants_triton.ci.shell_lines import (
     GITHUB_PATH,
     Command,
     Word,
+    join_words,
     path_from,
     run_script,
 )
 from pants_triton.ci.shell_syntax import ShellError
+from pants_triton.ci.unknown import Unknown
 
 # --- what comes out ------------------------------------------------------------------------------
 
@@ -138,6 +140,10 @@ _PACKAGES = "installing packages"
 _SANDBOX = "every process has a sandbox of its own, which is removed"
 _ASKS = "asking GitHub whether to run"
 _ASKED = "a run that finds all in the cache is cheap, and `pants ci-matrix` leaves lanes out"
+_TELLS = "telling people"
+_TOLD = "the run report"
+_VENV = "using a virtual environment"
+_RESOLVES = "locked resolves: each test process finds its packages by itself"
 
 #: The first that applies counts. Runs of tests and builds are recognised before.
 COMMANDS: tuple[CommandRule, ...] = (
@@ -150,6 +156,8 @@ COMMANDS: tuple[CommandRule, ...] = (
         "what the shell does for itself",
         "nothing has to",
     ),
+    # With redirects only.
+    CommandRule("exec", "^$", "what the shell does for itself", "nothing has to"),
     CommandRule(
         """
         echo printf cat tee grep egrep zgrep rg sed awk cut sort uniq tr head tail wc jq yq basename
@@ -169,18 +177,26 @@ COMMANDS: tuple[CommandRule, ...] = (
         _LOOKS,
         "the run report; `pants hardware` lists devices and drivers",
     ),
+    CommandRule("command", r"^-[vV]\b", _LOOKS, "artifacts and locks name all that a test finds"),
     CommandRule("*", r"^(?:-V|--version|version)$", _LOOKS, "locks name every version"),
     CommandRule(
         "git",
-        r"^(?:diff|log|status|show|rev-parse|describe|config|branch)\b",
+        r"^(?:diff|log|status|show|rev-parse|rev-list|describe|config|branch|merge-base|ls-files"
+        r"|ls-remote|ls-tree|grep|blame|shortlog|cat-file)\b",
         "looking at the checkout",
         "`pants lint` says what it would change, `pants fmt` changes it",
     ),
     CommandRule(
         "git",
-        r"^(?:clone|fetch|checkout|submodule|pull|lfs|init|remote|reset|clean)\b",
+        r"^(?:clone|fetch|checkout|switch|submodule|pull|lfs|init|remote|reset|clean|worktree)\b",
         "getting sources",
         "the generated workflow's checkout, and artifacts",
+    ),
+    CommandRule(
+        "git",
+        r"^(?:add|commit|push|apply|am|rebase|merge|cherry-pick|revert|stash|tag)\b",
+        "changing sources",
+        "commits: what is tested is what is checked out",
     ),
     CommandRule("rm mkdir rmdir touch chmod chown mv cp ln mktemp truncate", "", _FILES, _SANDBOX),
     CommandRule("find", r"-delete\b", _FILES, _SANDBOX),
@@ -197,7 +213,14 @@ COMMANDS: tuple[CommandRule, ...] = (
         "a test's processes end with it; what is killed frees its devices",
     ),
     CommandRule("curl wget", r"\bapi\.github\.com\b", _ASKS, _ASKED),
-    CommandRule("gh", r"^(?:api|run|pr|auth)\b", _ASKS, _ASKED),
+    CommandRule(
+        "gh",
+        r"^(?:api|auth|pr|run (?:list|view|watch|download|cancel)|workflow (?:list|view))\b",
+        _ASKS,
+        _ASKED,
+    ),
+    CommandRule("gh", r"^(?:issue|label)\b", _TELLS, _TOLD),
+    CommandRule("gh", r"^release\b", "publishing", "`pants package` makes what is published"),
     CommandRule("curl wget aria2c", "", "downloading", "artifacts: pinned, checked, fetched once"),
     CommandRule(
         "tar unzip gunzip gzip xz zstd zip 7z",
@@ -217,18 +240,9 @@ COMMANDS: tuple[CommandRule, ...] = (
         _CHECKS,
         "`pants lint ::` and `pants check ::` in the formatting lane",
     ),
-    CommandRule(
-        "source .",
-        r"(?:^|/)activate$",
-        "using a virtual environment",
-        "locked resolves: each test process finds its packages by itself",
-    ),
-    CommandRule(
-        "venv virtualenv",
-        "",
-        "using a virtual environment",
-        "locked resolves: each test process finds its packages by itself",
-    ),
+    CommandRule("source .", r"(?:^|/)activate$", _VENV, _RESOLVES),
+    CommandRule("venv virtualenv", "", _VENV, _RESOLVES),
+    CommandRule("conda mamba micromamba", r"^(?:de)?activate\b", _VENV, _RESOLVES),
     CommandRule(
         "pip pip3 pipx uv conda mamba micromamba",
         r"^(?:pip )?(?:install|uninstall|list|freeze|show|check|config|cache|sync|download)\b"
@@ -237,7 +251,9 @@ COMMANDS: tuple[CommandRule, ...] = (
         "locked resolves: every version and hash is in the repository",
     ),
     CommandRule(
-        "apt apt-get brew yum dnf apk zypper choco snap add-apt-repository dpkg rpm npm",
+        """
+        apt apt-get apt-key brew yum dnf apk zypper choco snap add-apt-repository dpkg dpkg-deb rpm npm
+        """,
         "",
         _PACKAGES,
         "artifacts of the toolchain, and the runner's image",
@@ -329,24 +345,63 @@ def classify_action(uses: str) -> Invocation:
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?|pypy3?", re.IGNORECASE)
 # Programs that run the command behind their own options; those of the options that have a value.
 _WRAPPERS: dict[str, tuple[str, ...]] = {
-    "sudo": ("-u", "-g", "-C"),
+    "sudo": ("-u", "-g", "-C", "-D", "--user", "--group", "--chdir"),
     "nohup": (),
-    "exec": (),
+    "exec": ("-a",),
     "command": (),
-    "nice": ("-n",),
-    "stdbuf": ("-o", "-e", "-i"),
-    "time": (),
-    "env": ("-u", "-C"),
+    "nice": ("-n", "--adjustment"),
+    "stdbuf": ("-o", "-e", "-i", "--output", "--error", "--input"),
+    "time": ("-f", "-o", "--format", "--output"),
+    "env": ("-u", "-C", "--unset", "--chdir"),
     "timeout": ("-s", "-k", "--signal", "--kill-after"),
-    "xvfb-run": ("-s", "-n"),
+    "xvfb-run": ("-s", "-n", "--server-args", "--server-num"),
     "catchsegv": (),
-    "ionice": ("-c", "-n"),
+    "ionice": ("-c", "-n", "--class", "--classdata"),
     "taskset": (),
-    "numactl": (),
+    "numactl": (
+        *("-i", "-p", "-P", "-m", "-N", "-C", "--interleave", "--preferred", "--preferred-many"),
+        *("--membind", "--cpunodebind", "--physcpubind"),
+    ),
     "compute-sanitizer": ("--tool",),
 }
 _WRAPPER_OPERANDS = {"timeout": 1, "taskset": 1}
-_RUNNERS = {("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("coverage", "run")}
+# Programs that do so behind `run`.
+_RUNNERS: dict[str, tuple[str, ...]] = {
+    "uv": (
+        *(
+            "--with",
+            "--with-editable",
+            "--with-requirements",
+            "-p",
+            "--python",
+            "--extra",
+            "--group",
+        ),
+        *("--only-group", "--no-group", "--no-extra", "--project", "--directory", "--package"),
+        *("--env-file", "--index", "--default-index", "-i", "--index-url", "--extra-index-url"),
+        *("-f", "--find-links", "--cache-dir", "--config-file", "--color", "--python-platform"),
+        *("-P", "--upgrade-package", "--refresh-package", "--reinstall-package", "--resolution"),
+        *("--prerelease", "--exclude-newer", "--link-mode", "--index-strategy", "-C", "-w"),
+    ),
+    "poetry": ("-C", "--directory", "-P", "--project"),
+    "pdm": ("-p", "--project"),
+    "hatch": (),
+    "coverage": (
+        *("--source", "--omit", "--include", "--rcfile", "--data-file", "--context"),
+        "--concurrency",
+    ),
+    **dict.fromkeys(
+        ("conda", "mamba", "micromamba"), ("-n", "--name", "-p", "--prefix", "--cwd", "-r")
+    ),
+}
+# Those of their options that name the folder in which the command runs.
+_FOLDER_OPTIONS: dict[str, tuple[str, ...]] = {
+    "sudo": ("-D", "--chdir"),
+    "env": ("-C", "--chdir"),
+    "uv": ("--directory",),
+    "poetry": ("-C", "--directory"),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), ("--cwd",)),
+}
 
 
 def classify(command: Command, depth: int = 0) -> list[tuple[Command, Invocation]]:
@@ -394,47 +449,56 @@ def _script_of(arguments: Sequence[Word]) -> Word | None:
 
 def _unwrap(command: Command) -> Command | None:
     """The command that this one runs, if it is a wrapper."""
-    words = list(command.words)
-    name = words[0].text.rsplit("/", 1)[-1]
-    if (name, words[1].text if len(words) > 1 else "") in _RUNNERS:
-        rest = words[2:]
-        while rest and rest[0].text.startswith("-") and rest[0].text != "-m":
-            rest = rest[1:]
-        if rest[:1] and rest[0].text == "-m":
-            rest = [Word(("python",)), *rest]
-        return dataclasses.replace(command, words=tuple(rest)) if rest else None
-    if name not in _WRAPPERS:
+    name = command.words[0].text.rsplit("/", 1)[-1]
+    rest = list(command.words[1:])
+    valued = _RUNNERS.get(name, _WRAPPERS.get(name))
+    if valued is None:
+        return None
+    if name == "command" and rest[:1] and re.match(r"-\w*[vV]", rest[0].text):
+        # It asks whether a program is there.
         return None
     environment = command.variables
-    rest = words[1:]
+    folder = command.folder
     operands = _WRAPPER_OPERANDS.get(name, 0)
+    awaits_run = name in _RUNNERS
     while rest:
         text = rest[0].text
         assignment = re.match(r"([A-Za-z_]\w*)=", text)
-        if text in _WRAPPERS[name]:
-            if name == "env" and text == "-u" and len(rest) > 1:
-                environment = {k: v for k, v in environment.items() if k != rest[1].text}
-            rest = rest[2:]
-        elif text.startswith("-"):
-            if name == "env" and text in ("-i", "-", "--ignore-environment"):
-                environment = {}
+        if _is_option(rest[0]):
+            if name in _RUNNERS and not awaits_run and text == "-m":
+                rest = [Word(("python",)), *rest]
+                break
+            option, value = _split_name(rest[0])
             rest = rest[1:]
+            if option in valued and value is None and rest:
+                value, rest = rest[0], rest[1:]
+            if value is not None and option in _FOLDER_OPTIONS.get(name, ()):
+                folder = path_from(folder, value)
+            elif name == "env" and option in ("-u", "--unset") and value is not None:
+                environment = {k: v for k, v in environment.items() if k != value.text}
+            elif name == "env" and option in ("-i", "-", "--ignore-environment"):
+                environment = {}
         elif name in ("env", "sudo") and assignment and isinstance(rest[0].parts[0], str):
-            value = (rest[0].parts[0][assignment.end() :], *rest[0].parts[1:])
-            environment = {
-                **environment,
-                assignment[1]: Word(tuple(part for part in value if part != "")),
-            }
+            given = (rest[0].parts[0][assignment.end() :], *rest[0].parts[1:])
+            environment = {**environment, assignment[1]: join_words(given)}
+            rest = rest[1:]
+        elif awaits_run:
+            if rest[0].known != "run":
+                return None
+            awaits_run = False
             rest = rest[1:]
         elif operands:
             operands -= 1
             rest = rest[1:]
         else:
             break
-    if not rest:
+    if not rest or awaits_run:
         return None
     return dataclasses.replace(
-        command, words=tuple(rest), environment=tuple(sorted(environment.items()))
+        command,
+        words=tuple(rest),
+        environment=tuple(sorted(environment.items())),
+        folder=folder,
     )
 
 
@@ -447,10 +511,11 @@ def _classify_simple(command: Command, name: str, arguments: Sequence[Word]) -> 
     module = _module_of(name, arguments)
     if module is not None:
         name, arguments = module
+        # Any script may be named `build`.
+        name = "pyproject-build" if name == "build" else name
     if name in ("pytest", "py.test"):
-        return PytestRun(
-            command.folder, parse_pytest_arguments([*_added_options(command), *arguments])
-        )
+        parsed = parse_pytest_arguments([*_added_options(command), *arguments])
+        return _ASKING if _asks("pytest", parsed.others) else PytestRun(command.folder, parsed)
     if re.fullmatch(r"(llvm-)?lit(\.py)?", name):
         return _lit(command, arguments)
     if name == "ctest":
@@ -458,15 +523,145 @@ def _classify_simple(command: Command, name: str, arguments: Sequence[Word]) -> 
     build = _build(command, name, arguments)
     if build is not None:
         return build
+    arguments = _behind_global_options(name, arguments)
     text = " ".join(argument.text for argument in arguments)
+    special = _special(command, name, arguments, text)
+    if special is not None:
+        return special
     for rule in COMMANDS:
         if rule.applies(re.sub(r"^pip3?(\.\d+)?$", "pip", name), text):
             return Replaced(rule.purpose, rule.by)
     return NotUnderstood(_why(name, arguments))
 
 
+# Options with which a tool only tells of itself, or of what it would do.
+_ASKING_OPTIONS = {
+    "pytest": r"--version|-V|--help|-h|--collect-?only|--co|--fixtures|--markers",
+    "lit": r"--version|--help|-h|--show-tests|--show-suites|--show-used-features",
+    "ctest": r"--version|-version|--help.*|-h|-H|-N|--show-only|--print-labels",
+    "cmake": r"--version|-version|--help.*|-h|-H|-N",
+    "ninja": r"--version|--help|-h|-n|-t.*",
+    "make": r"--version|-v|--help|-h|-n|--just-print|--dry-run|--recon",
+}
+_ASKING = Replaced(
+    "asking tools what they are or would do", "locks name every version, `pants list` all tests"
+)
+
+
+def _asks(tool: str, options: Iterable[str]) -> bool:
+    """:param options: each as `name value`."""
+    return any(re.fullmatch(_ASKING_OPTIONS[tool], option.split(" ")[0]) for option in options)
+
+
+# Options of a program that stand before its subcommand and have a value.
+_GLOBAL_OPTIONS = {
+    "git": ("-C", "-c", "--git-dir", "--work-tree", "--namespace"),
+    "gh": ("-R", "--repo", "--hostname"),
+}
+
+
+def _behind_global_options(name: str, arguments: Sequence[Word]) -> Sequence[Word]:
+    if name not in _GLOBAL_OPTIONS or len(arguments) < 2:
+        return arguments
+    while arguments and _is_option(arguments[0]):
+        arguments = arguments[2 if arguments[0].text in _GLOBAL_OPTIONS[name] else 1 :]
+    return arguments
+
+
+_TEST_TOOLS = re.compile(r"(?<![\w.-])(?:py\.?test|lit|ctest|ninja|make|python[\d.]*)(?![\w-])")
+# Requests that people read, rather than runners.
+_TELLING = re.compile(
+    r"/(?:comments|reactions|labels|assignees|statuses|check-runs)\b|//hooks\.slack"
+)
+
+_STARTING = re.compile(r"github\.com|dispatch|trigger|pipeline|jenkins|buildkite", re.IGNORECASE)
+
+
+def _special(
+    command: Command, name: str, arguments: Sequence[Word], text: str
+) -> Invocation | None:
+    """What looks like one of `COMMANDS`, and may run or change tests."""
+    texts = [argument.text for argument in arguments]
+    if name == "trap" and _TEST_TOOLS.search(text):
+        return NotUnderstood("what `trap` runs at the end is not read")
+    if name == "git" and texts[:1] == ["submodule"] and "foreach" in texts:
+        if _TEST_TOOLS.search(text):
+            return NotUnderstood("what runs in each submodule is not read")
+    if name == "git" and texts[:1] == ["rebase"] and re.search(r" (?:-x|--exec)", text):
+        return NotUnderstood("what runs for each commit is not read")
+    if name == "gh" and texts[:2] in (["workflow", "run"], ["run", "rerun"]):
+        return NotUnderstood("it starts a workflow: name that file with `--workflow` as well")
+    if name in ("curl", "wget", "gh") and _writes(name, arguments):
+        if _TELLING.search(text):
+            return Replaced(_TELLS, _TOLD)
+        if name == "gh" or _STARTING.search(text) or not re.search("https?://[^/$]", text):
+            return NotUnderstood("a request that isn't for reading may start tests elsewhere")
+        return Replaced("handing files to a service", "nothing: it tests nothing here")
+    if name in ("rm", "mv", "sed"):
+        return _changed_tests(command, name, arguments)
+    return None
+
+
+def _writes(name: str, arguments: Sequence[Word]) -> bool:
+    """Whether a request may change something, rather than only read it."""
+    # Without the text of what is unknown, which may have options of its own: `$(mktemp -d)`.
+    text = " ".join(("", *(argument.glob for argument in arguments), ""))
+    if name == "gh" and not text.startswith(" api "):
+        return False
+    method = {
+        "curl": r" (?:-[a-zA-Z]*X ?|--request[ =])",
+        "wget": r" --method[ =]",
+        "gh": r" (?:-X ?|--method[ =])",
+    }
+    body = {
+        "curl": r" (?:-[fgiksvLS]*[dFT]\S* |--(?:data|form|json|upload-file)\b)",
+        "wget": r" --(?:post|body)-",
+        "gh": r" (?:-[fF]\S* |--(?:field|raw-field|input)\b)",
+    }
+    methods = re.findall(method[name] + r"(\S+)", text)
+    if methods:
+        return any(found.strip("'\"").upper() not in ("GET", "HEAD") for found in methods)
+    if name == "curl" and re.search(r" (?:-G|--get|-I|--head) ", text):
+        return False
+    if name == "gh" and " graphql " in text and not re.search(r"\bmutation\b|[@*]", text):
+        return False
+    return bool(re.search(body[name], text))
+
+
+# Files and folders of tests, seen from the checkout's root; what was built or made lies elsewhere.
+_TESTS = re.compile(
+    r"(?:.*/)?(?:test_[^/]*|[^/]*_test)\.py"
+    r"|(?:python/|third_party/[^/]*/)*tests?(?:/[^.]*|/.*\.(?:py|mlir|ll|test|cfg))?"
+)
+_MADE = re.compile(r"[/~]|\.\.|(?:.*/)?(?:build|dist|tmp|venv|\.[^/]+|__pycache__)(?:/|$)")
+
+
+def _changed_tests(command: Command, name: str, arguments: Sequence[Word]) -> Invocation | None:
+    """What it means that tests are removed, moved or edited; None where they are not."""
+    valued = frozenset({"-e", "-f", "--expression", "--file"} if name == "sed" else ())
+    operands, options = _options(arguments, valued)
+    operands = [operand for operand in operands if operand.text]
+    if name == "sed":
+        if not any(re.match(r"-[nErsuz]*i|--in-place", option) for option in options):
+            return None
+        if not any(re.match(r"-[ef]\b|--(?:expression|file)\b", option) for option in options):
+            operands = operands[1:]
+    paths = (path_from(command.folder, operand) for operand in operands)
+    if not any(
+        isinstance(path.parts[0], str)
+        and _TESTS.fullmatch(path.text)
+        and not _MADE.match(path.text)
+        for path in paths
+    ):
+        return None
+    if name == "rm":
+        # What was left out may be tested; where nothing tests it, the run's own row says so.
+        return Replaced("removing tests before they are run", "nothing: all of them are compared")
+    return NotUnderstood("it changes tests before they are run: change them in the checkout")
+
+
 def _why(name: str, arguments: Sequence[Word]) -> str:
-    if name in ("make", "gmake", "ninja", "just", "tox", "nox"):
+    if name in ("make", "gmake", "ninja", "cmake", "just", "tox", "nox"):
         return f"what `{name}` runs is written elsewhere"
     if name in ("bash", "sh", "source", ".") or name.endswith(".sh"):
         return "what the script runs is not read"
@@ -487,7 +682,7 @@ def _module_of(name: str, arguments: Sequence[Word]) -> tuple[str, Sequence[Word
             return arguments[i + 1].text, arguments[i + 2 :]
         if argument.text in ("-X", "-W"):
             continue
-        if not argument.text.startswith("-") and not (i and arguments[i - 1].text in ("-X", "-W")):
+        if not _is_option(argument) and not (i and arguments[i - 1].text in ("-X", "-W")):
             return None
     return None
 
@@ -596,7 +791,8 @@ def parse_pytest_arguments(arguments: Iterable[Word]) -> PytestArguments:
     while waiting:
         word = waiting.pop(0)
         text = word.text
-        if only_paths or not text.startswith("-") or text == "-":
+        # What begins with something unknown may be an option, and counts as a path nobody knows.
+        if only_paths or not _is_option(word) or text == "-":
             paths.append(word)
             continue
         if text == "--":
@@ -605,7 +801,7 @@ def parse_pytest_arguments(arguments: Iterable[Word]) -> PytestArguments:
         option, value = _split_option(word)
         if value is None and waiting:
             following = waiting[0]
-            plain = not following.text.startswith("-")
+            plain = not _is_option(following)
             unknown_long = option.startswith("--") and not _PYTEST_PRESENTATION.fullmatch(option)
             if option in _PYTEST_VALUES or (
                 option not in _PYTEST_FLAGS and unknown_long and plain and not _is_path(following)
@@ -643,24 +839,33 @@ _PYTEST_NAMES = {
     "-n": "workers",
     "--numprocesses": "workers",
 }
+_PYTEST_SHORT = frozenset({"-k", "-m", "-n", "-p", "-c", "-o", "-W"})
 _PYTEST_FLAGS = frozenset({"--forked", "--boxed", "--lf", "--ff", "--last-failed", "--runxfail"})
 
 
-def _split_option(word: Word) -> tuple[str, Word | None]:
-    """The name of an option, and its value where both are one word: `--tb=short`, `-n8`, `-kname`."""
+def _is_option(word: Word) -> bool:
+    """Whether it surely is an option: what stands for something unknown may begin with a dash, too."""
+    return any(isinstance(part, str) and part.startswith("-") for part in word.parts[:1])
+
+
+def _split_name(word: Word) -> tuple[str, Word | None]:
+    """The name of an option, and its value behind a `=`."""
     first = word.parts[0]
-    assert isinstance(first, str)
-    if first.startswith("--"):
-        name, equals, rest = first.partition("=")
-    elif first[:2] in ("-k", "-m", "-n", "-p", "-c", "-o", "-W") and (
-        len(first) > 2 or len(word.parts) > 1
-    ):
-        name, equals, rest = first[:2], "=", first[2:].lstrip("=")
-    else:
-        name, equals, rest = first, "", ""
-    if not equals:
+    if not isinstance(first, str) or "=" not in first or not first.startswith("--"):
         return word.text, None
-    return name, Word(tuple(part for part in (rest, *word.parts[1:]) if part != ""))
+    name, _, rest = first.partition("=")
+    return name, join_words([rest, *word.parts[1:]])
+
+
+def _split_option(word: Word, short: Collection[str] = _PYTEST_SHORT) -> tuple[str, Word | None]:
+    """The name of an option, and its value where both are one word: `--tb=short`, `-n8`, `-kname`.
+
+    :param short: those of one letter that have a value.
+    """
+    first = word.parts[0]
+    if isinstance(first, str) and first[:2] in short and (len(first) > 2 or len(word.parts) > 1):
+        return first[:2], join_words([first[2:].lstrip("="), *word.parts[1:]])
+    return _split_name(word)
 
 
 def _is_path(word: Word) -> bool:
@@ -697,6 +902,8 @@ _LIT_OTHERS = re.compile(
 
 def _lit(command: Command, arguments: Sequence[Word]) -> Invocation:
     paths, options = _options(arguments, _LIT_VALUES)
+    if _asks("lit", options):
+        return _ASKING
     others = tuple(sorted(option for option in options if _LIT_OTHERS.fullmatch(option)))
     return LitRun(tuple(path_from(command.folder, path) for path in paths), others)
 
@@ -714,16 +921,14 @@ _CTEST_OTHERS = re.compile(
 
 
 def _ctest(command: Command, arguments: Sequence[Word]) -> Invocation:
-    _, options = _options(arguments, _CTEST_VALUES)
-    folder = command.folder
-    for i, argument in enumerate(arguments):
-        if argument.text == "--test-dir" and i + 1 < len(arguments):
-            folder = path_from(command.folder, arguments[i + 1])
-        elif argument.text.startswith("--test-dir=") and isinstance(argument.parts[0], str):
-            rest = argument.parts[0].partition("=")[2]
-            folder = path_from(command.folder, Word((rest, *argument.parts[1:])))
-    others = tuple(sorted(option for option in options if _CTEST_OTHERS.fullmatch(option)))
-    return CTestRun(folder, others)
+    operands, options = _options(arguments, _CTEST_VALUES)
+    if _asks("ctest", options):
+        return _ASKING
+    folder = path_from(command.folder, _value_of(arguments, "--test-dir") or Word((".",)))
+    # It has no operands, so that an unknown one stands for options.
+    unknown = [operand.text for operand in operands if operand.known is None]
+    others = [option for option in options if _CTEST_OTHERS.fullmatch(option)]
+    return CTestRun(folder, tuple(sorted(others + unknown)))
 
 
 def _options(
@@ -735,7 +940,7 @@ def _options(
     waiting = list(arguments)
     while waiting:
         word = waiting.pop(0)
-        if not word.text.startswith("-"):
+        if not _is_option(word):
             operands.append(word)
         elif word.text in with_values and waiting:
             options.append(f"{word.text} {waiting.pop(0).text}")
@@ -763,22 +968,31 @@ _PIP_VALUES = frozenset(
 _LOCAL = re.compile(r"(\.{1,2}(?:/[^\[\]]*)?|/[^\[\]]*|[\w.*-]+/[^\[\]:@]*)(?:\[([\w, -]*)\])?")
 
 
-def _build(command: Command, name: str, arguments: Sequence[Word]) -> Build | None:
+_BUILD_VALUES = frozenset(
+    {"-o", "--outdir", "-C", "--config-setting", "--config-json", "--installer"}
+)
+_CMAKE_VALUES = frozenset(
+    {
+        *("-G", "-D", "-C", "-U", "-A", "-T", "-S", "-B", "--preset", "--toolchain", "--install"),
+        *("--install-prefix", "--build", "--log-level", "--config", "--component", "--prefix"),
+    }
+)
+_CMAKE_FILES = re.compile(
+    r"(?:make|copy|remove)_directory\S*|copy\S*|rm|remove|touch\S*|rename|create_\w+|tar|cat|echo\S*"
+    r"|compare_files|\w+sum|sleep|true|false|capabilities|environment"
+)
+_NINJA_VALUES = frozenset({"-C", "-f", "-j", "-k", "-l", "-d", "-t", "-w"})
+_MAKE_VALUES = frozenset({"-C", "-f", "-I", "-o", "-W", "--directory", "--file", "--makefile"})
+# Names of targets that, by the look of them, do more than build.
+_RUNNING_TARGETS = re.compile(r"test|check|bench|regress|run(?!time)|verif|valid", re.IGNORECASE)
+
+
+def _build(command: Command, name: str, arguments: Sequence[Word]) -> Build | Replaced | None:
     texts = [argument.text for argument in arguments]
     if name == "uv" and texts[:1] == ["pip"]:
         name, texts, arguments = "pip", texts[1:], arguments[1:]
     if _PIP.fullmatch(name) and texts[:1] and texts[0] in ("install", "wheel"):
-        # `-e PATH` is an operand like any other.
-        rest = [a for a in arguments[1:] if a.text not in ("-e", "--editable")]
-        operands, options = _options(rest, _PIP_VALUES)
-        editable = any(text in ("-e", "--editable") for text in texts)
-        for operand in operands:
-            local = _LOCAL.fullmatch(operand.glob)
-            if local and not re.search(r"\.(whl|tar\.gz|zip|txt)$", local[1]):
-                extras = tuple(e.strip() for e in (local[2] or "").split(",") if e.strip())
-                first = Word((local[1],)) if operand.known is not None else operand
-                return Build(path_from(command.folder, first), "pip", extras, editable)
-        return None
+        return _pip(command, arguments[1:])
     if _PYTHON.fullmatch(name) and texts[:1] and texts[0].rsplit("/", 1)[-1] == "setup.py":
         if len(texts) > 1 and texts[1] in (
             *("build", "build_ext", "install", "develop", "bdist_wheel", "editable_wheel"),
@@ -786,31 +1000,135 @@ def _build(command: Command, name: str, arguments: Sequence[Word]) -> Build | No
             folder = path_from(command.folder, Word((texts[0].rpartition("/")[0] or ".",)))
             return Build(folder, "setup.py", (), texts[1] == "develop")
         return None
-    if name == "build":
-        folders = [a for a in arguments if not a.text.startswith("-")]
+    if name == "pyproject-build":
+        folders, _ = _options(arguments, _BUILD_VALUES)
         return Build(path_from(command.folder, folders[0] if folders else Word((".",))), "build")
     if name == "cmake":
-        if "--build" in texts:
-            index = texts.index("--build") + 1
-            given = arguments[index] if index < len(arguments) else Word((".",))
-            wanted = _after(texts, ("--target", "-t"))
-            if re.match(r"check|test", wanted):
-                return None
-            return Build(path_from(command.folder, given), "cmake")
-        sources = _after(texts, ("-S",)) or next((t for t in texts if t[:1] != "-"), ".")
-        return Build(path_from(command.folder, Word((sources,))), "cmake")
+        return _cmake(command, arguments)
     if name in ("ninja", "make", "gmake"):
-        operands, _ = _options(arguments, frozenset({"-C", "-f", "-j", "-k", "-l", "-d", "-t"}))
-        wanted_targets = [o.text for o in operands if "=" not in o.text]
-        if all(t in ("all", "install", "triton") for t in wanted_targets) and (
-            name == "ninja" or wanted_targets
+        if name == "ninja":
+            operands, options = _options(arguments, _NINJA_VALUES)
+        else:
+            operands, options = _options(_without_jobs(arguments), _MAKE_VALUES)
+        if _asks("ninja" if name == "ninja" else "make", options):
+            return _ASKING
+        targets = _targets(operands)
+        if all(t.known in ("all", "install", "triton") for t in targets) and (
+            name == "ninja" or targets
         ):
-            return Build(path_from(command.folder, Word((_after(texts, ("-C",)) or ".",))), name)
+            folder = _value_of(arguments, "-C", "--directory") or Word((".",))
+            return Build(path_from(command.folder, folder), name)
     return None
 
 
-def _after(texts: Sequence[str], options: Sequence[str]) -> str:
-    for i, text in enumerate(texts[:-1]):
-        if text in options:
-            return texts[i + 1]
-    return ""
+def _pip(command: Command, arguments: Sequence[Word]) -> Build | None:
+    """The build of `pip install` and `pip wheel`, where they have a folder of sources."""
+    rest: list[Word] = []
+    in_place: list[Word] = []
+    waiting = list(arguments)
+    while waiting:
+        word = waiting.pop(0)
+        option, value = _split_option(word, ("-e",)) if _is_option(word) else ("", None)
+        if option not in ("-e", "--editable"):
+            rest.append(word)
+        elif value is not None or waiting:
+            in_place.append(value or waiting.pop(0))
+    operands, _ = _options(rest, _PIP_VALUES)
+    for operand in [*in_place, *operands]:
+        local = _LOCAL.fullmatch(operand.glob)
+        if local and not re.search(r"\.(whl|tar\.gz|zip|txt)$", local[1]):
+            extras = tuple(e.strip() for e in (local[2] or "").split(",") if e.strip())
+            first = Word((local[1],)) if operand.known is not None else operand
+            return Build(path_from(command.folder, first), "pip", extras, bool(in_place))
+        if operand in in_place and any(isinstance(part, Unknown) for part in operand.parts[:1]):
+            # What is used from where it is can hardly be a package of an index.
+            return Build(path_from(command.folder, operand), "pip", (), True)
+    return None
+
+
+def _cmake(command: Command, arguments: Sequence[Word]) -> Build | Replaced | None:
+    """A build by CMake, its configuring included; None for what may be a test."""
+    texts = [argument.text for argument in arguments]
+    if texts[:1] == ["-E"]:
+        if len(texts) > 1 and _CMAKE_FILES.fullmatch(texts[1]):
+            return Replaced(_FILES, _SANDBOX)
+        return None
+    if "--build" in texts:
+        folder, targets = _cmake_build(arguments[texts.index("--build") + 1 :])
+        if any(t.known is None or _RUNNING_TARGETS.search(t.text) for t in targets):
+            return None
+        return Build(path_from(command.folder, folder), "cmake")
+    operands, options = _options(arguments, _CMAKE_VALUES)
+    if _asks("cmake", options):
+        return _ASKING
+    if any(re.match(r"-P|--workflow\b", option) for option in options):
+        return None
+    sources = _value_of(arguments, "-S", "--install")
+    # What is unknown before a known folder stands for options.
+    folders = [operand for operand in operands if operand.known is not None] or operands
+    return Build(path_from(command.folder, sources or [*folders, Word((".",))][0]), "cmake")
+
+
+def _cmake_build(arguments: Sequence[Word]) -> tuple[Word, list[Word]]:
+    """The folder of `cmake --build`, and the targets there."""
+    named: list[Word] = []
+    targets: list[Word] = []
+    into = named
+    waiting = _without_jobs(arguments)
+    while waiting:
+        word = waiting.pop(0)
+        if word.known == "--":
+            # For make or ninja, of whose options both have these.
+            operands, _ = _options(waiting, frozenset({"-C", "-f"}))
+            targets += _targets(operands)
+            break
+        if not _is_option(word):
+            # All up to the next option are targets.
+            into.append(word)
+            continue
+        option, value = _split_option(word, ("-t",))
+        into = named
+        if option in ("--target", "-t"):
+            into = targets
+            targets += [] if value is None else [value]
+        elif option in ("--config", "--preset", "--resolve-package-references") and value is None:
+            waiting = waiting[1:]
+    # More than the folder can only be meant as options.
+    return named[0] if named else Word((".",)), targets + named[1:]
+
+
+_JOBS = ("-j", "--jobs", "--parallel", "-l", "--load-average")
+
+
+def _without_jobs(arguments: Sequence[Word]) -> list[Word]:
+    """Without the numbers of jobs: make and CMake have their options with one and without."""
+    kept: list[Word] = []
+    for word in arguments:
+        number = r"[\d.]+" if word.known is not None else r".*(?:proc|cpu|job|core|thread|\(\().*"
+        if not (kept and kept[-1].text in _JOBS and re.fullmatch(number, word.text, re.IGNORECASE)):
+            kept.append(word)
+    return kept
+
+
+def _targets(operands: Iterable[Word]) -> list[Word]:
+    """Operands of make or ninja that are no variables."""
+    return [
+        operand
+        for operand in operands
+        if not (
+            all(isinstance(part, str) for part in operand.parts[:1])
+            and re.match(r"\w+[:+?]*=", operand.glob)
+        )
+    ]
+
+
+def _value_of(arguments: Sequence[Word], *options: str) -> Word | None:
+    """The value of the last of these options, written as one word or two."""
+    found = None
+    for i, argument in enumerate(arguments):
+        if not _is_option(argument):
+            continue
+        option, value = _split_option(argument, options)
+        if option in options:
+            found = value or (arguments[i + 1] if i + 1 < len(arguments) else found)
+    return found
