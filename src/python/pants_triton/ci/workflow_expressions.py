@@ -64,7 +64,11 @@ def interpolate(text: str, lookup: Lookup) -> tuple[str | Unknown, ...]:
     for match in _INTERPOLATION.finditer(text):
         value = evaluate(match[1], lookup)
         parts.append(text[end : match.start()])
-        parts.append(Unknown(value.text) if isinstance(value, Unknown) else shown(value))
+        if _holds_unknown(value):
+            text_of_it = f"${{{{ {' '.join(match[1].split())} }}}}"
+            parts.append(Unknown(value.text if isinstance(value, Unknown) else text_of_it))
+        else:
+            parts.append(shown(value))
         end = match.end()
     return tuple(part for part in (*parts, text[end:]) if part != "")
 
@@ -110,6 +114,14 @@ def _tokens(text: str) -> list[tuple[str, str]]:
         tokens.append((match.lastgroup, match[match.lastgroup]))
         i = match.end()
     return tokens
+
+
+def _holds_unknown(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_unknown, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_unknown, value))
+    return isinstance(value, Unknown)
 
 
 def _truth(value: Any) -> Any:
@@ -188,6 +200,8 @@ class _Evaluator:
         return value
 
     def compare(self, left: Any, operator: str, right: Any) -> Any:
+        if any(isinstance(v, (dict, list)) and _holds_unknown(v) for v in (left, right)):
+            return self.unknown()
         known = right if isinstance(left, Unknown) else left
         unknown = left if isinstance(left, Unknown) else right
         if isinstance(unknown, Unknown):
@@ -247,7 +261,7 @@ class _Evaluator:
         if name.lower() == "always" and not arguments:
             return True
         function = _FUNCTIONS.get(name.lower())
-        if function is None or any(isinstance(a, Unknown) for a in arguments):
+        if function is None or any(map(_holds_unknown, arguments)):
             # `success()`, `failure()`, `hashFiles()`: a run's to know.
             return self.unknown()
         try:

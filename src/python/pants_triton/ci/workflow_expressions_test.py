@@ -92,6 +92,13 @@ def test_conditions_with_and_without_braces(condition: Any, value: bool) -> None
     assert evaluate_condition(condition, lookup) is value
 
 
+@pytest.mark.parametrize("expression", ["contains(a, 'x')", "join(a, '-')", "a == 'x'"])
+def test_a_list_of_which_a_part_is_unknown_decides_nothing(expression: str) -> None:
+    value = ["y", Unknown("github.x")]
+    assert isinstance(evaluate(expression, lambda path: value), Unknown)
+    assert interpolate("${{ a }}", lambda path: value) == (Unknown("${{ a }}"),)
+
+
 def test_texts_keep_what_is_unknown_as_a_part() -> None:
     parts = interpolate("a ${{ matrix.n }}-${{ github.ref }} '${{ '}}' }}'", lookup)
     assert parts == ("a ", "8", "-", Unknown("${{ github.ref }}"), " '", "}}", "'")

@@ -229,12 +229,30 @@ def _member(node: Any, name: str) -> Any:
 # --- jobs and steps ------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Combination:
+    """One combination of a matrix.
+
+    :param members: what is known of it.
+    :param whole: whether it has no others; where a run computes the matrix, or a part, it may.
+    """
+
+    members: Mapping[str, Any]
+    whole: bool = True
+
+    def member(self, path: Sequence[Any], text: str) -> Any:
+        known = {name.lower() for name in self.members}
+        if not self.whole and (not path or str(path[0]).lower() not in known):
+            return Unknown(text)
+        return member(self.members, path, text)
+
+
 @dataclass
 class _Job:
     """What is known of a job while it is read, in one combination."""
 
     id: str
-    matrix: Mapping[str, Any]
+    matrix: _Combination
     env: dict[str, Any]
     outputs: dict[str, dict[str, list[Any]]]
     needs: Mapping[str, Mapping[str, Any]]
@@ -275,7 +293,7 @@ class _Reader:
                     return member(self.given[prefix], path[length:], dotted)
             head = str(path[0]).lower()
             if head == "matrix":
-                return member(job.matrix, path[1:], dotted)
+                return job.matrix.member(path[1:], dotted)
             if head == "env" and len(path) == 2 and path[1] in job.env:
                 return job.env[path[1]]
             if head == "needs" and len(path) == 4 and str(path[2]).lower() == "outputs":
@@ -289,7 +307,7 @@ class _Reader:
 
     def job(self, name: str, job: Mapping[str, Any]) -> list[Step]:
         needs = {need: self.outputs.get(need, {}) for need in _needs(job)}
-        outside = _Job(name, {}, {}, {}, needs)
+        outside = _Job(name, _Combination({}, False), {}, {}, needs)
         self.outputs[name] = {}
         conditions: tuple[str, ...] = ()
         if "if" in job:
@@ -305,8 +323,9 @@ class _Reader:
         listed = job.get("steps")
         if not isinstance(listed, list) or not all(isinstance(s, dict) for s in listed):
             raise WorkflowError(f"In {self.path}, the job `{name}` has no list of steps.")
-        matrix = (job.get("strategy") or {}) if isinstance(job.get("strategy"), dict) else {}
-        combinations = self.combinations(name, matrix.get("matrix"), self.lookup(outside))
+        strategy = job.get("strategy")
+        matrix = strategy.get("matrix") if isinstance(strategy, dict) else strategy
+        combinations = self.combinations(name, strategy, self.lookup(outside))
         runs: list[list[StepRun]] = [[] for _ in listed]
         outputs: dict[str, list[Any]] = {}
         for combination in combinations:
@@ -315,7 +334,7 @@ class _Reader:
             own = container.get("env") if isinstance(container, dict) else None
             for scope in (own, self.document.get("env"), job.get("env")):
                 state.env.update(self.environment(scope, state))
-            runner = self.runner(job, state, matrix.get("matrix"))
+            runner = self.runner(job, state, matrix)
             for index, step in enumerate(listed):
                 found = self.step(job, step, index, state, runner, conditions)
                 if found is not None:
@@ -345,23 +364,34 @@ class _Reader:
         line = self.places.get((name, 0), _Place(1, 1)).step
         return Step(name, f"(the whole job: {why})", line, "", ())
 
-    def combinations(self, job: str, matrix: Any, lookup) -> list[dict[str, Any]]:
+    def combinations(self, job: str, strategy: Any, lookup) -> list[_Combination]:
+        strategy = interpolate_value(strategy, lookup)
+        if isinstance(strategy, Unknown):
+            return [_Combination({}, False)]
+        matrix = strategy.get("matrix") if isinstance(strategy, dict) else None
+        return self.combinations_of(job, matrix, lookup)
+
+    def combinations_of(self, job: str, matrix: Any, lookup) -> list[_Combination]:
         if matrix is None:
-            return [{}]
+            return [_Combination({})]
         if isinstance(matrix, str):
             matrix = interpolate_value(matrix, lookup)
-            if isinstance(matrix, Unknown):
-                return [{}]
+        if isinstance(matrix, Unknown):
+            return self.combinations_of_any(job, matrix.alternatives, lookup)
         if not isinstance(matrix, dict):
             raise WorkflowError(
                 f"In {self.path}, the matrix of the job `{job}` is neither a mapping nor an "
                 "expression that gives one."
             )
+        matrix = _interpolated(matrix, lookup)
+        include = matrix.get("include")
+        if isinstance(include, Unknown) and include.alternatives:
+            whole = [{**matrix, "include": value} for value in include.alternatives]
+            return self.combinations_of_any(job, whole, lookup)
         axes: dict[str, list[Any]] = {}
-        for axis, values in matrix.items():
+        for axis, value in matrix.items():
             if axis in ("include", "exclude"):
                 continue
-            value = interpolate_value(values, lookup)
             if isinstance(value, Unknown):
                 found: list[Any] = []
                 for alternative in value.alternatives:
@@ -380,24 +410,27 @@ class _Reader:
             )
         chosen = itertools.product(*axes.values())
         base = [dict(zip(axes, choice)) for choice in chosen] if axes else []
-        excluded = _mappings(matrix.get("exclude"), lookup)
+        # What may be left out may as well run.
+        excluded = [e for e in _entries(matrix.get("exclude")) if isinstance(e, dict)]
         base = [
             combination
             for combination in base
-            if not any(all(combination.get(k) == v for k, v in entry.items()) for entry in excluded)
+            if not any(
+                all(_same(combination.get(k), v) is True for k, v in entry.items())
+                for entry in excluded
+            )
         ]
-        extended = [dict(combination) for combination in base]
-        for entry in _mappings(matrix.get("include"), lookup):
-            fitting = [
-                extended[i]
-                for i, combination in enumerate(base)
-                if all(combination[k] == v for k, v in entry.items() if k in combination)
-            ]
-            for combination in fitting:
-                combination.update(entry)
-            if not fitting:
-                extended.append(dict(entry))
-        return extended or [{}]
+        return _included(base, _entries(include))
+
+    def combinations_of_any(self, job: str, matrices: Iterable[Any], lookup) -> list[_Combination]:
+        """Those of all matrices that it may be."""
+        found: list[_Combination] = []
+        for matrix in matrices:
+            combinations = [_Combination({}, False)]
+            if isinstance(matrix, dict):
+                combinations = self.combinations_of(job, matrix, lookup)
+            found += [combination for combination in combinations if combination not in found]
+        return found or [_Combination({}, False)]
 
     def environment(self, scope: Any, state: _Job) -> dict[str, Any]:
         if not isinstance(scope, dict):
@@ -569,15 +602,60 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _mappings(value: Any, lookup) -> list[dict[str, Any]]:
-    value = interpolate_value(value, lookup)
-    if not isinstance(value, list):
-        return []
-    return [
-        {str(k): interpolate_value(v, lookup) for k, v in entry.items()}
-        for entry in value
-        if isinstance(entry, dict)
-    ]
+def _interpolated(value: Any, lookup) -> Any:
+    """A YAML value with all expressions in it evaluated."""
+    if isinstance(value, dict):
+        return {str(k): _interpolated(v, lookup) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_interpolated(v, lookup) for v in value]
+    return interpolate_value(value, lookup)
+
+
+def _entries(value: Any) -> list[Any]:
+    """Those of `include` or `exclude`: mappings, and what may be any number of them."""
+    listed = value if isinstance(value, list) else [value]
+    return [entry for entry in listed if isinstance(entry, (dict, Unknown))]
+
+
+def _same(one: Any, other: Any) -> bool | None:
+    """Whether two values are the same, or None where only a run knows."""
+    if isinstance(one, Unknown) or isinstance(other, Unknown):
+        return None
+    return bool(one == other)
+
+
+def _included(base: Sequence[Mapping[str, Any]], entries: Iterable[Any]) -> list[_Combination]:
+    """The combinations of a matrix's axes, with what `include` adds to them and besides them."""
+    extended = [dict(combination) for combination in base]
+    added: list[_Combination] = []
+    whole = True
+    for entry in entries:
+        if isinstance(entry, Unknown):
+            # It may add any member to any combination, or take the place of one that another
+            # entry added; only what the axes say stands.
+            extended = [dict(combination) for combination in base]
+            added.append(_Combination({}, False))
+            whole = False
+            continue
+        fitted = False
+        for combination, axes in zip(extended, base):
+            fits = [_same(axes[k], v) for k, v in entry.items() if k in axes]
+            if False in fits:
+                continue
+            for name, value in entry.items():
+                if name in axes:
+                    continue
+                if None in fits:
+                    before = combination.get(name)
+                    if name not in combination and not whole:
+                        before = Unknown(f"matrix.{name}")
+                    value = _one_of([before, value], f"matrix.{name}")
+                combination[name] = value
+            fitted = fitted or None not in fits
+        if not fitted:
+            added.append(_Combination(entry))
+    found = [_Combination(combination, whole) for combination in extended]
+    return [*found, *added] or [_Combination({})]
 
 
 def _as_text(value: Any) -> Any:

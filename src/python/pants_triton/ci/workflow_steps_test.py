@@ -94,6 +94,72 @@ def test_a_matrix_that_only_a_run_knows() -> None:
     assert run.runner.hints == ("a", "${{ fromJson(needs.prepare.outputs.matrix-NVIDIA) }}")
 
 
+@pytest.mark.parametrize(
+    "strategy,kinds",
+    [
+        pytest.param('{matrix: {include: "${{ fromJson(needs.p.outputs.m) }}"}}', [None], id="include"),
+        pytest.param('{matrix: "${{ fromJson(inputs.m) }}"}', [None], id="matrix"),
+        pytest.param('"${{ fromJson(inputs.m) }}"', [None], id="strategy"),
+        pytest.param('{matrix: {kind: "${{ fromJson(inputs.m) }}"}}', [None], id="axis"),
+        pytest.param('{matrix: {kind: ["${{ inputs.a }}", cpu]}}', [None, "cpu"], id="value of an axis"),
+        pytest.param('{matrix: {kind: [gpu], include: "${{ fromJson(inputs.m) }}"}}', ["gpu", None], id="axis and include"),
+        pytest.param('{matrix: {os: [x], include: "${{ fromJson(inputs.m) }}"}}', [None, None], id="other axis and include"),
+        pytest.param('{matrix: {include: [{kind: gpu}, "${{ fromJson(inputs.m) }}"]}}', ["gpu", None], id="an entry"),
+        pytest.param('{matrix: {include: [{kind: "${{ inputs.a }}"}, {kind: cpu}]}}', [None, "cpu"], id="a member of an entry"),
+        pytest.param('{matrix: {os: [x], include: [{os: "${{ inputs.a }}", kind: gpu}]}}', [None, "gpu"], id="an entry that may fit"),
+        pytest.param('{matrix: {os: ["${{ inputs.a }}"], include: [{os: x, kind: gpu}]}}', [None, "gpu"], id="an axis that may fit"),
+        pytest.param('{matrix: {kind: [gpu], exclude: "${{ fromJson(inputs.m) }}"}}', ["gpu"], id="exclude"),
+        pytest.param('{matrix: {kind: [gpu, cpu], exclude: [{kind: "${{ inputs.a }}"}, {kind: cpu}]}}', ["gpu"], id="an entry of exclude"),
+        pytest.param('{matrix: {os: [x], include: [{os: x, kind: gpu}]}}', ["gpu"], id="known"),
+    ],
+)  # fmt: skip
+def test_what_a_run_knows_of_a_matrix_decides_nothing(strategy: str, kinds: list) -> None:
+    (is_gpu, shell, place) = steps_of(
+        f"""
+        runs-on: x
+        strategy: {strategy}
+        steps:
+        - {{run: pytest, if: matrix.kind == 'gpu'}}
+        - run: if [ "${{{{ matrix.kind }}}}" = gpu ]; then pytest; fi
+        - {{run: pytest, working-directory: "a/${{{{ matrix.kind }}}}"}}
+        """
+    )
+    conditions = {"gpu": (), None: ("matrix.kind == 'gpu'",)}
+    assert [run.conditions for run in is_gpu.runs] == [conditions[k] for k in kinds if k != "cpu"]
+    found = [
+        c.conditions for run in shell.runs for c in run.commands if c.words[0].text == "pytest"
+    ]
+    assert [not c for c in found] == [k == "gpu" for k in kinds if k != "cpu"]
+    folders = [run.commands[0].folder.text for run in place.runs]
+    assert folders == [f"a/{k or '${{ matrix.kind }}'}" for k in kinds]
+
+
+def test_a_matrix_of_which_all_that_it_may_be_is_known() -> None:
+    workflow = parse(
+        """
+        on: push
+        jobs:
+          make:
+            runs-on: x
+            outputs: {m: "${{ steps.s.outputs.m }}"}
+            steps:
+            - id: s
+              run: |
+                if [ -f x ]; then
+                  echo 'm=[{"r": "a"}]' >> $GITHUB_OUTPUT
+                else
+                  echo 'm=[{"r": "b"}, {"r": "c"}]' >> $GITHUB_OUTPUT
+                fi
+          use:
+            needs: make
+            runs-on: ${{ matrix.r }}
+            strategy: {matrix: {include: "${{ fromJSON(needs.make.outputs.m) }}"}}
+            steps: [{run: pytest}]
+        """
+    )
+    assert ran(workflow.steps[-1]) == [("a", "pytest"), ("b", "pytest"), ("c", "pytest")]
+
+
 def test_outputs_of_branches_that_cannot_be_decided_are_all_taken() -> None:
     workflow = parse(
         """
