@@ -254,8 +254,10 @@ class _Job:
     id: str
     matrix: _Combination
     env: dict[str, Any]
-    outputs: dict[str, dict[str, list[Any]]]
+    outputs: dict[str, dict[str, Any]]
     needs: Mapping[str, Mapping[str, Any]]
+    # Whether a step wrote variables that aren't known, so that any may be set.
+    any_env: bool = False
 
 
 class _Reader:
@@ -299,8 +301,7 @@ class _Reader:
             if head == "needs" and len(path) == 4 and str(path[2]).lower() == "outputs":
                 return job.needs.get(str(path[1]), {}).get(str(path[3]), Unknown(dotted))
             if head == "steps" and len(path) == 4 and str(path[2]).lower() == "outputs":
-                found = job.outputs.get(str(path[1]), {}).get(str(path[3]))
-                return Unknown(dotted) if not found else _one_of(found, dotted)
+                return job.outputs.get(str(path[1]), {}).get(str(path[3]), Unknown(dotted))
             return Unknown(dotted)
 
         return find
@@ -312,6 +313,12 @@ class _Reader:
         conditions: tuple[str, ...] = ()
         if "if" in job:
             decided = evaluate_condition(job["if"], self.lookup(outside))
+            if isinstance(decided, Unknown) and "!= ''" in decided.text:
+                # A step that decides what is tested says by an empty output that nothing is. What the
+                # job tests otherwise is what counts, and is no less for that.
+                where_set = dataclasses.replace(outside, needs=_where_set(needs))
+                if evaluate_condition(job["if"], self.lookup(where_set)) is True:
+                    decided = True
             if isinstance(decided, Unknown):
                 conditions = (decided.text,)
             elif not decided:
@@ -480,10 +487,12 @@ class _Reader:
             state, env={**own, **self.environment(step.get("env"), state)}
         )
         lookup = self.lookup(state_with_env)
+        maybe = False
         if "if" in step:
             decided = evaluate_condition(step["if"], lookup)
             if isinstance(decided, Unknown):
                 conditions += (decided.text,)
+                maybe = True
             elif not decided:
                 return None
         if "run" not in step:
@@ -491,6 +500,7 @@ class _Reader:
         place = self.places.get((state.id, index), _Place(1, 1))
         shell = str(_first(step.get("shell"), *_defaults(job, self.document, "shell"), "bash"))
         if shell.split()[0:1] not in (["bash"], ["sh"]):
+            self.leave_behind(step, None, state, maybe)
             return StepRun(
                 runner, conditions, error=f"its shell is `{shell}`; only bash and sh are read"
             )
@@ -513,41 +523,179 @@ class _Reader:
                 placeholders=placeholders,
             )
         except ShellError as e:
+            self.leave_behind(step, None, state, maybe)
             message = f"line {place.run + e.line - 1} is not shell that is understood: {e}"
             return StepRun(runner, conditions, error=message)
         commands = tuple(
             dataclasses.replace(command, line=place.run + command.line - 1) for command in commands
         )
-        self.leave_behind(step, commands, state, bool(conditions))
+        self.leave_behind(step, commands, state, maybe)
         return StepRun(runner, conditions, commands)
 
     def leave_behind(
-        self, step: Mapping[str, Any], commands: Iterable[Command], state: _Job, maybe: bool
+        self,
+        step: Mapping[str, Any],
+        commands: Sequence[Command] | None,
+        state: _Job,
+        maybe: bool,
     ) -> None:
-        """Note the variables and outputs that the step's shell writes for later ones."""
-        outputs = state.outputs.setdefault(str(step.get("id")), {}) if step.get("id") else {}
-        for command in commands:
-            if command.words[0].known not in ("echo", "printf") or len(command.words) < 2:
-                continue
-            text = join_words(
-                part
-                for i, word in enumerate(w for w in command.words[1:] if w.text not in ("-e", "-n"))
-                for part in ((" ",) if i else ()) + word.parts
+        """Note the variables and outputs that the step's shell writes for later ones.
+
+        :param commands: None where they aren't known.
+        :param maybe: whether the step may not run, or not all of it.
+        """
+        script = str(step["run"])
+        env = _Written("GITHUB_ENV", GITHUB_ENV, "env", state.env, state.any_env)
+        written = [env]
+        if step.get("id"):
+            name = str(step["id"])
+            outputs = state.outputs.setdefault(name, {})
+            written.append(
+                _Written("GITHUB_OUTPUT", GITHUB_OUTPUT, f"steps.{name}.outputs", outputs)
             )
-            targets = [target.known for _, target in command.redirects]
-            if GITHUB_ENV in targets:
-                pair = _pair(text, "")
+        for values in written:
+            if commands is None and values.variable in script:
+                values.forget()
+            for command in commands or ():
+                values.take(command, script, not (maybe or command.conditions))
+        state.any_env = env.any
+
+
+# What shows a file, and what prints nothing that could get into one.
+_READERS = frozenset(
+    {"[", "[[", "cat", "echo", "grep", "head", "ls", "printf", "tail", "test", "wc"}
+)
+_SILENT = frozenset(
+    {*(":", "[", "[[", "cd", "declare", "exit", "export", "false", "local", "mkdir", "return"),
+     *("rm", "set", "shift", "test", "true", "unset")}
+)  # fmt: skip
+_SET_OUTPUT = "::set-output name="
+
+
+@dataclass
+class _Written:
+    """What a step's shell writes into a file of the runner, `NAME=VALUE` on each line.
+
+    :param variable: the one that leads to the file.
+    :param context: where expressions find the values.
+    :param values: those known before, which are changed in place.
+    :param any: whether something was written that isn't understood, so that any name may have a value.
+    """
+
+    variable: str
+    path: str
+    context: str
+    values: dict[str, Any]
+    any: bool = False
+    used: bool = False
+    # Whether what comes next may be part of a value of many lines, or of a line that isn't ended.
+    inside: bool = False
+
+    def take(self, command: Command, script: str, certain: bool) -> None:
+        name = command.words[0].known
+        targets = [
+            (operator, target)
+            for operator, target in command.redirects
+            if ">" in operator and (operator, target.known) != (">&", "1")
+        ]
+        into = [target.known == self.path for _, target in targets]
+        if any(into):
+            if name not in _SILENT:
+                # Which of several targets is for what is printed isn't told here.
+                text = _printed(command) if all(into) else None
+                emptied = self.used and not all(operator.endswith(">>") for operator, _ in targets)
+                self.write(text, certain, emptied)
+        elif name not in _READERS:
+            if self.is_named_by(command) or (
+                any(operator in ("<<", "<<-") for operator, _ in command.redirects)
+                and self.variable in script
+            ):
+                self.forget()
+        elif self.context != "env":
+            # GitHub's older way, which writes no file.
+            for line in _lines_of(_printed(command) or Word(())):
+                pair = _pair(line, _SET_OUTPUT)
                 if pair:
-                    certain = not (maybe or command.conditions)
-                    known = [] if certain else _alternatives(state.env.get(pair[0]))
-                    unset = [] if certain or known else [""]
-                    values = [*known, *unset, pair[1]]
-                    state.env[pair[0]] = _one_of(values, f"env.{pair[0]}")
+                    self.put(*pair, certain and not targets)
+
+    def is_named_by(self, command: Command) -> bool:
+        words = (*command.words, *(target for _, target in command.redirects))
+        return any(name in word.text for word in words for name in (self.path, self.variable))
+
+    def write(self, text: Word | None, certain: bool, emptied: bool) -> None:
+        if text is None or self.inside or emptied:
+            self.forget()
+        self.used = True
+        if text is None or self.inside:
+            return
+        *lines, rest = _lines_of(text)
+        self.inside = bool(rest.parts)
+        for line in (*lines, rest):
+            pair = _pair(line, "")
+            if pair:
+                self.put(*pair, certain)
+            elif line.parts:
+                # Such as `NAME<<END`, whose value are the lines that follow.
+                self.forget()
+                self.inside = True
+
+    def put(self, name: str, value: Any, certain: bool) -> None:
+        text = f"{self.context}.{name}"
+        before = self.values.get(name, Unknown(text) if self.any else "")
+        self.values[name] = _one_of([value] if certain else [before, value], text)
+
+    def forget(self) -> None:
+        self.any = True
+        for name in self.values:
+            self.values[name] = Unknown(f"{self.context}.{name}")
+
+
+def _printed(command: Command) -> Word | None:
+    """What `echo` or `printf` prints; None where that isn't told, or it is another program."""
+    name = command.words[0].known
+    arguments = list(command.words[1:])
+    if name == "echo":
+        escapes, end = False, "\n"
+        while arguments and re.fullmatch("-[neE]+", arguments[0].text):
+            flags = arguments.pop(0).text
+            end = "" if "n" in flags else end
+            escapes = (escapes or "e" in flags) and "E" not in flags
+        parts = [p for i, w in enumerate(arguments) for p in ((" ",) if i else ()) + w.parts]
+        if escapes:
+            parts = [p.replace("\\n", "\n") if isinstance(p, str) else p for p in parts]
+            if any(isinstance(part, str) and "\\" in part for part in parts):
+                return None
+        return join_words([*parts, end])
+    if name != "printf" or not arguments or arguments[0].text.startswith("-"):
+        return None
+    pattern = arguments.pop(0).known
+    if pattern is None:
+        return None
+    printed: list[str | Unknown] = []
+    while True:
+        for piece in re.findall(r"%[%s]|\\n|[^%\\]+|.", pattern, re.DOTALL):
+            if piece == "%s":
+                printed += arguments.pop(0).parts if arguments else ()
+            elif piece in ("%", "\\"):
+                return None
             else:
-                pair = _pair(text, "" if GITHUB_OUTPUT in targets else "::set-output name=")
-                if pair:
-                    kept = outputs.get(pair[0], []) if command.conditions else []
-                    outputs[pair[0]] = [*kept, pair[1]]
+                printed.append({"%%": "%", "\\n": "\n"}.get(piece, piece))
+        # The pattern is used again for what is left.
+        if not arguments or "%s" not in pattern.replace("%%", ""):
+            return join_words(printed)
+
+
+def _lines_of(text: Word) -> list[Word]:
+    """The text's lines, the last of which isn't ended."""
+    lines: list[list[str | Unknown]] = [[]]
+    for part in text.parts:
+        if isinstance(part, Unknown):
+            lines[-1].append(part)
+            continue
+        first, *more = part.split("\n")
+        lines[-1].append(first)
+        lines.extend([line] for line in more)
+    return list(map(join_words, lines))
 
 
 def _pair(text: Word, prefix: str) -> tuple[str, Any] | None:
@@ -562,12 +710,6 @@ def _pair(text: Word, prefix: str) -> tuple[str, Any] | None:
     return name, value.known if value.known is not None else Unknown(value.text)
 
 
-def _alternatives(value: Any) -> list[Any]:
-    if isinstance(value, Unknown):
-        return list(value.alternatives)
-    return [] if value is None else [value]
-
-
 def _one_of(values: Sequence[Any], text: str) -> Any:
     """The one value that all are, or an Unknown with those that it may be."""
     distinct: list[Any] = []
@@ -578,6 +720,21 @@ def _one_of(values: Sequence[Any], text: str) -> Any:
     if any(isinstance(value, Unknown) and not value.alternatives for value in values):
         return Unknown(text)
     return distinct[0] if len(distinct) == 1 else Unknown(text, tuple(distinct))
+
+
+def _where_set(
+    needs: Mapping[str, Mapping[str, Any]],
+) -> dict[str, dict[str, Any]]:
+    """The outputs as they are where none is empty that need not be."""
+    return {
+        need: {
+            name: _one_of([v for v in value.alternatives if v != ""] or [value], value.text)
+            if isinstance(value, Unknown)
+            else value
+            for name, value in outputs.items()
+        }
+        for need, outputs in needs.items()
+    }
 
 
 def _needs(job: Mapping[str, Any]) -> list[str]:

@@ -187,6 +187,136 @@ def test_outputs_of_branches_that_cannot_be_decided_are_all_taken() -> None:
     assert ran(workflow.steps[0]) == [("a", "pytest"), ("b", "pytest"), ("c", "pytest")]
 
 
+def outcome(script: str, condition: str, more: str = "") -> bool | None:
+    """Whether a step with this condition runs behind the step `c`; None where that isn't told.
+
+    :param more: keys of the step `c`.
+    """
+    step = f"id: c\n{more}\nrun: |\n{textwrap.indent(script, '  ')}"
+    steps = steps_of(
+        "runs-on: x\nenv: {RUN: 'false', OTHER: o}\nsteps:\n-\n"
+        f"{textwrap.indent(step, '  ')}\n- {{run: pytest, if: \"{condition}\"}}"
+    )
+    if not steps[-1].runs:
+        return False
+    return None if steps[-1].runs[0].conditions else True
+
+
+@pytest.mark.parametrize(
+    "script,more",
+    [
+        ("if git diff --quiet; then echo skip=true >> $GITHUB_OUTPUT; fi", ""),
+        ("git diff --quiet || echo skip=true >> $GITHUB_OUTPUT", ""),
+        ("if git diff --quiet; then echo ::set-output name=skip::true; fi", ""),
+        ("echo skip=true >> $GITHUB_OUTPUT", "if: github.event_name == 'push'"),
+        ("echo skip=false >> $GITHUB_OUTPUT\nif x; then echo skip=true >> $GITHUB_OUTPUT; fi", ""),
+    ],
+)
+def test_an_output_that_may_be_unset_decides_nothing(script: str, more: str) -> None:
+    assert outcome(script, "steps.c.outputs.skip != 'true'", more) is None
+    assert outcome(script, "steps.c.outputs.skip == 'other'", more) is False
+    assert outcome("echo skip=true >> $GITHUB_OUTPUT", "steps.c.outputs.skip != 'true'") is False
+
+
+def test_outputs_of_steps_that_may_not_run_are_not_those_of_their_job() -> None:
+    workflow = parse(
+        """
+        on: push
+        jobs:
+          p:
+            runs-on: x
+            outputs: {m: "${{ steps.a.outputs.m || steps.b.outputs.m }}", n: "${{ steps.a.outputs.m }}"}
+            steps:
+            - {id: a, if: github.event_name == 'push', run: echo "m=full" >> $GITHUB_OUTPUT}
+            - {id: b, run: echo "m=fast" >> $GITHUB_OUTPUT}
+          fast: {needs: p, runs-on: x, if: needs.p.outputs.m == 'fast', steps: [{run: pytest}]}
+          not: {needs: p, runs-on: x, if: needs.p.outputs.n != 'full', steps: [{run: pytest}]}
+          any: {needs: p, runs-on: x, if: needs.p.outputs.n != '', steps: [{run: pytest}]}
+        """
+    )
+    assert [step.runs[0].conditions for step in workflow.steps[2:]] == [
+        ("needs.p.outputs.m == 'fast'",),
+        ("needs.p.outputs.n != 'full'",),
+        (),
+    ]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        'echo "RUN=true" | tee -a FILE',
+        "cat >> FILE <<EOF\nRUN=true\nEOF",
+        "python x.py >> FILE",
+        "python decide.py --out=FILE",
+        "{ cat x; } >> FILE",
+        "bash -c 'echo RUN=true >> FILE'",
+        "if x; then cat x; fi >> FILE",
+        "echo 'RUN<<EOF' >> FILE; echo RUN=false >> FILE; echo EOF >> FILE",
+        'echo "$x=true" >> FILE',
+        "echo $'RUN=true\\nx=1' >> FILE",
+        "printf 'RUN=%b' true >> FILE",
+        'echo -e "x=\\\\1\\nRUN=true" >> FILE',
+        "printf RUN= >> FILE; echo true >> FILE",
+        "python - <<EOF\nopen(os.environ['VARIABLE'])\nEOF",
+    ],
+)
+def test_what_is_written_but_not_understood_leaves_nothing_known(write: str) -> None:
+    env = write.replace("FILE", '"$GITHUB_ENV"').replace("VARIABLE", "GITHUB_ENV")
+    assert outcome(env, "env.RUN == 'true'") is None
+    assert outcome(env, "env.OTHER == 'x'") is None
+    output = write.replace("FILE", "$GITHUB_OUTPUT").replace("VARIABLE", "GITHUB_OUTPUT")
+    assert (
+        outcome(f"echo RUN=false >> $GITHUB_OUTPUT\n{output}", "steps.c.outputs.RUN == 'true'")
+        is None
+    )
+    assert outcome(output, "env.RUN == 'true'") is False
+
+
+def test_what_is_not_shell_that_is_understood_may_write_variables() -> None:
+    assert outcome("RUN=true >> $GITHUB_ENV; if", "env.RUN == 'true'") is None
+    assert outcome("open(os.environ['GITHUB_ENV'])", "env.RUN == 'true'", "shell: python") is None
+    assert outcome("print()", "env.RUN == 'true'", "shell: python") is False
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "python x.py > log",
+        "cat $GITHUB_ENV",
+        "[ -s $GITHUB_ENV ]",
+        "uses > $GITHUB_OUTPUT",
+        "if [ -f x ]; then :; fi >> $GITHUB_ENV",
+        "echo >> $GITHUB_ENV",
+    ],
+)
+def test_what_writes_no_variables_leaves_them_known(write: str) -> None:
+    assert outcome(write, "env.RUN == 'true'") is False
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "echo RUN=true >> FILE",
+        "{ echo RUN=true; } >> FILE",
+        "printf 'RUN=true\\n' >> FILE",
+        "printf 'RUN=%s\\n' true >> FILE",
+        "printf '%s=%s\\n' x 1 RUN true >> FILE",
+        'echo -e "RUN=true\\nx=1" >> FILE',
+        'echo "x=1\nRUN=true" >> FILE',
+        "echo -n RUN=true >> FILE",
+        "echo RUN=true >> FILE 2>&1",
+        "cat x >> FILE; echo RUN=true >> FILE",
+        "echo 'RUN=false' >> FILE; echo RUN=true >> FILE",
+    ],
+)
+def test_what_echo_and_printf_write(write: str) -> None:
+    env = write.replace("FILE", '"$GITHUB_ENV"')
+    assert outcome(env, "env.RUN == 'true'") is True
+    output = write.replace("FILE", "$GITHUB_OUTPUT")
+    assert outcome(output, "steps.c.outputs.RUN == 'true'") is True
+    assert outcome(output, "steps.c.outputs.RUN != 'true'") is False
+
+
 def test_environment_of_all_scopes_and_of_the_steps_before() -> None:
     workflow = parse(
         """
