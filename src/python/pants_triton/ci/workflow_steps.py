@@ -556,8 +556,8 @@ class _Reader:
         for values in written:
             if commands is None and values.variable in script:
                 values.forget()
-            for command in commands or ():
-                values.take(command, script, not (maybe or command.conditions))
+            for before, command in zip((None, *(commands or ())), commands or ()):
+                values.take(command, before, script, not (maybe or command.conditions))
         state.any_env = env.any
 
 
@@ -591,7 +591,12 @@ class _Written:
     # Whether what comes next may be part of a value of many lines, or of a line that isn't ended.
     inside: bool = False
 
-    def take(self, command: Command, script: str, certain: bool) -> None:
+    def take(self, command: Command, before: Command | None, script: str, certain: bool) -> None:
+        """Note what a command writes.
+
+        :param before: the command before it.
+        :param certain: whether it runs at all.
+        """
         name = command.words[0].known
         targets = [
             (operator, target)
@@ -606,7 +611,12 @@ class _Written:
                 emptied = self.used and not all(operator.endswith(">>") for operator, _ in targets)
                 self.write(text, certain, emptied)
         elif name not in _READERS:
-            if self.is_named_by(command) or (
+            piped = before and f"{before.text} | {command.text}" in " ".join(script.split())
+            arguments = [word.known for word in command.words[1:]]
+            if before and piped and name == "tee" and arguments == ["-a", self.path]:
+                text = None if before.redirects else _printed(before)
+                self.write(text, certain, False)
+            elif self.is_named_by(command) or (
                 any(operator in ("<<", "<<-") for operator, _ in command.redirects)
                 and self.variable in script
             ):

@@ -244,7 +244,9 @@ def test_outputs_of_steps_that_may_not_run_are_not_those_of_their_job() -> None:
 @pytest.mark.parametrize(
     "write",
     [
-        'echo "RUN=true" | tee -a FILE',
+        "cat x | tee -a FILE",
+        'echo "RUN=false" | sed s/false/true/ | tee -a FILE',
+        'echo "RUN=false" | tee -a log FILE',
         "cat >> FILE <<EOF\nRUN=true\nEOF",
         "python x.py >> FILE",
         "python decide.py --out=FILE",
@@ -298,6 +300,7 @@ def test_what_writes_no_variables_leaves_them_known(write: str) -> None:
     [
         "echo RUN=true >> FILE",
         "{ echo RUN=true; } >> FILE",
+        'echo "RUN=true" |  tee -a FILE > log',
         "printf 'RUN=true\\n' >> FILE",
         "printf 'RUN=%s\\n' true >> FILE",
         "printf '%s=%s\\n' x 1 RUN true >> FILE",
