@@ -12,7 +12,7 @@ import itertools
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 import yaml
 
@@ -69,12 +69,14 @@ class StepRun:
     :param conditions: those of the job and the step that can't be decided.
     :param commands: what its `run:` runs; lines are those of the file.
     :param error: why its `run:` isn't understood, empty if it is.
+    :param may_fail: `continue-on-error` of the step or its job, also where only a run knows it.
     """
 
     runner: Runner
     conditions: tuple[str, ...]
     commands: tuple[Command, ...] = ()
     error: str = ""
+    may_fail: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ class Step:
     :param line: in the file, from 1.
     :param uses: the action, such as `actions/cache@v4`; empty for a step of shell.
     :param runs: in which combinations it runs: none, where its condition never holds.
-    :param may_fail: `continue-on-error`.
+    :param may_fail: `continue-on-error` in all combinations in which it runs; where it is so in some,
+        their commands say it.
     """
 
     job: str
@@ -168,9 +171,9 @@ def parse_workflow(text: str, path: str, *, context: Mapping[str, str] | None = 
     given = dict(context or {})
     taken = []
     if "github.repository" not in given:
-        repositories = set(_REPOSITORY.findall(text))
-        if len(repositories) == 1:
-            given["github.repository"] = repositories.pop()
+        repository = _compared_repository(document)
+        if repository:
+            given["github.repository"] = repository
             taken.append(
                 f"`github.repository` is taken to be {given['github.repository']}, which is all that "
                 f"{path} compares it with."
@@ -185,7 +188,34 @@ def parse_workflow(text: str, path: str, *, context: Mapping[str, str] | None = 
 
 # `github.repository == 'owner/name'`, and the same in shell: `"${{ github.repository }}" == "…"`,
 # often with an x before both.
-_REPOSITORY = re.compile(r"github\.repository\s*(?:\}\})?[\"']?\s*==?\s*x?[\"']?([\w.-]+/[\w.-]+)")
+_REPOSITORY = re.compile(
+    r"github\.repository\s*(?:\}\})?[\"']?\s*(!=|==?)\s*x?[\"']?([\w.-]+/[\w.-]+)"
+)
+
+
+def _compared_repository(document: Any) -> str:
+    """The one repository that a workflow's values compare theirs with, empty without one.
+
+    A workflow that also asks for any but this one is as much for those.
+    """
+    found = [pair for text in _texts(document) for pair in _REPOSITORY.findall(text)]
+    names = {name for operator, name in found if operator != "!="}
+    others = {name.lower() for operator, name in found if operator == "!="}
+    return names.pop() if len(names) == 1 and not {n.lower() for n in names} & others else ""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in a YAML value, without the comments of shell that is in them."""
+    waiting = [value]
+    seen = set()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield re.sub(r"(?m)^\s*#.*$", "", value)
+        # An anchor may stand for what holds it.
+        elif isinstance(value, (dict, list)) and id(value) not in seen:
+            seen.add(id(value))
+            waiting += value.values() if isinstance(value, dict) else value
 
 
 # --- where things are in the file ----------------------------------------------------------------
@@ -200,9 +230,13 @@ class _Place:
 
 
 def _lines(root: Any) -> dict[tuple[str, int], _Place]:
-    """For each job and index of a step, where they are."""
+    """For each job and index of a step, where they are; the job itself is at index -1."""
     places = {}
-    for job, node in _members(_member(root, "jobs")):
+    jobs = _member(root, "jobs")
+    for key, _ in jobs.value if isinstance(jobs, yaml.MappingNode) else ():
+        line = key.start_mark.line + 1
+        places[str(key.value), -1] = _Place(line, line)
+    for job, node in _members(jobs):
         steps = _member(node, "steps")
         if not isinstance(steps, yaml.SequenceNode):
             continue
@@ -210,7 +244,7 @@ def _lines(root: Any) -> dict[tuple[str, int], _Place]:
             run = _member(step, "run")
             line = step.start_mark.line + 1
             run_line = line
-            if run is not None:
+            if isinstance(run, yaml.ScalarNode):
                 run_line = run.start_mark.line + (2 if run.style in ("|", ">") else 1)
             places[job, index] = _Place(line, run_line)
     return places
@@ -325,7 +359,7 @@ class _Reader:
                 return [self.never(name, job, "its job's `if` never holds")]
         if "uses" in job:
             run = StepRun(Runner(("a called workflow",), hints=(name,)), conditions)
-            line = self.places.get((name, 0), _Place(1, 1)).step
+            line = self.place(name).step
             return [Step(name, shown(job.get("name") or name), line, str(job["uses"]), (run,))]
         listed = job.get("steps")
         if not isinstance(listed, list) or not all(isinstance(s, dict) for s in listed):
@@ -358,17 +392,19 @@ class _Reader:
             Step(
                 job=name,
                 name=_title(step),
-                line=self.places.get((name, index), _Place(1, 1)).step,
+                line=self.place(name, index).step,
                 uses=str(step.get("uses") or ""),
                 runs=tuple(runs[index]),
-                may_fail=step.get("continue-on-error") is True
-                or job.get("continue-on-error") is True,
+                may_fail=bool(runs[index]) and all(run.may_fail for run in runs[index]),
             )
             for index, step in enumerate(listed)
         ]
 
+    def place(self, job: str, index: int = -1) -> _Place:
+        return self.places.get((job, index)) or self.places.get((job, -1)) or _Place(1, 1)
+
     def never(self, name: str, job: Mapping[str, Any], why: str) -> Step:
-        line = self.places.get((name, 0), _Place(1, 1)).step
+        line = self.place(name, 0).step
         return Step(name, f"(the whole job: {why})", line, "", ())
 
     def combinations(self, job: str, strategy: Any, lookup) -> list[_Combination]:
@@ -495,21 +531,26 @@ class _Reader:
                 maybe = True
             elif not decided:
                 return None
+        # A step that goes on without its job may end before it has written all.
+        maybe = maybe or _may_fail(step, lookup)
+        may_fail = _may_fail(step, lookup) or _may_fail(job, self.lookup(state))
         if "run" not in step:
-            return StepRun(runner, conditions)
-        place = self.places.get((state.id, index), _Place(1, 1))
-        shell = str(_first(step.get("shell"), *_defaults(job, self.document, "shell"), "bash"))
+            return StepRun(runner, conditions, may_fail=may_fail)
+        place = self.place(state.id, index)
+        on_windows = any("windows" in label.lower() for label in runner.labels)
+        default = "pwsh" if on_windows else "bash"
+        named = _first(step.get("shell"), *_defaults(job, self.document, "shell"), default)
+        shell = str(_as_text(interpolate_value(named, lookup)))
         if shell.split()[0:1] not in (["bash"], ["sh"]):
             self.leave_behind(step, None, state, maybe)
-            return StepRun(
-                runner, conditions, error=f"its shell is `{shell}`; only bash and sh are read"
-            )
+            error = f"its shell is `{shell}`; only bash and sh are read"
+            return StepRun(runner, conditions, error=error, may_fail=may_fail)
         folder = _first(
             step.get("working-directory"), *_defaults(job, self.document, "working-directory"), "."
         )
         placeholders: list[Unknown] = []
         script = ""
-        for part in interpolate(str(step["run"]), lookup):
+        for part in interpolate(shown(step["run"]), lookup):
             if isinstance(part, Unknown):
                 script += chr(PLACEHOLDER + len(placeholders))
                 placeholders.append(part)
@@ -525,12 +566,17 @@ class _Reader:
         except ShellError as e:
             self.leave_behind(step, None, state, maybe)
             message = f"line {place.run + e.line - 1} is not shell that is understood: {e}"
-            return StepRun(runner, conditions, error=message)
+            return StepRun(runner, conditions, error=message, may_fail=may_fail)
         commands = tuple(
-            dataclasses.replace(command, line=place.run + command.line - 1) for command in commands
+            dataclasses.replace(
+                command,
+                line=place.run + command.line - 1,
+                may_fail=command.may_fail or may_fail,
+            )
+            for command in commands
         )
         self.leave_behind(step, commands, state, maybe)
-        return StepRun(runner, conditions, commands)
+        return StepRun(runner, conditions, commands, may_fail=may_fail)
 
     def leave_behind(
         self,
@@ -544,7 +590,7 @@ class _Reader:
         :param commands: None where they aren't known.
         :param maybe: whether the step may not run, or not all of it.
         """
-        script = str(step["run"])
+        script = shown(step["run"])
         env = _Written("GITHUB_ENV", GITHUB_ENV, "env", state.env, state.any_env)
         written = [env]
         if step.get("id"):
@@ -825,6 +871,12 @@ def _included(base: Sequence[Mapping[str, Any]], entries: Iterable[Any]) -> list
     return [*found, *added] or [_Combination({})]
 
 
+def _may_fail(scope: Mapping[str, Any], lookup) -> bool:
+    """`continue-on-error` of a step or a job. Where it isn't known, its failure may not count."""
+    value = interpolate_value(scope.get("continue-on-error"), lookup)
+    return isinstance(value, Unknown) or shown(value) == "true"
+
+
 def _as_text(value: Any) -> Any:
     return Unknown(value.text) if isinstance(value, Unknown) else shown(value)
 
@@ -852,5 +904,5 @@ def _title(step: Mapping[str, Any]) -> str:
         return " ".join(shown(step["name"]).split())
     if step.get("uses"):
         return str(step["uses"])
-    lines = str(step.get("run") or "").strip().splitlines()
+    lines = shown(step.get("run")).strip().splitlines()
     return lines[0].strip() if lines else json.dumps(step, default=str)

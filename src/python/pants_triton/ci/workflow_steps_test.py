@@ -64,6 +64,41 @@ def test_the_repository_is_taken_from_the_workflow_and_can_be_named() -> None:
     assert [str(run.runner) for run in lit.runs] == ["ubuntu-latest"]
 
 
+@pytest.mark.parametrize(
+    "more,repository",
+    [
+        ("if: github.repository == 'me/fork'", "me/fork"),
+        ("name: a # github.repository == 'me/fork'", None),
+        (
+            "env: {A: \"${{ github.repository == 'me/fork' && github.repository != 'me/fork' }}\"}",
+            None,
+        ),
+        (
+            "env: {A: \"${{ github.repository == 'me/fork' && github.repository != 'a/b' }}\"}",
+            "me/fork",
+        ),
+        ("env: {A: \"${{ github.repository == 'me/fork' || github.repository == 'a/b' }}\"}", None),
+    ],
+)
+def test_the_repository_is_taken_from_values(more: str, repository: str | None) -> None:
+    workflow = parse(f"jobs:\n  a:\n    {more}\n    runs-on: x\n    steps: [{{run: pytest}}]")
+    assert [text.split()[5] for text in workflow.taken] == [f"{repository},"] * bool(repository)
+
+
+def test_the_repository_is_not_taken_from_comments_in_shell() -> None:
+    (step,) = steps_of(
+        """
+        runs-on: x
+        if: github.repository != 'me/fork'
+        steps:
+        - run: |
+            # where github.repository == 'me/fork'
+            pytest
+        """
+    )
+    assert step.runs[0].conditions == ("github.repository != 'me/fork'",)
+
+
 def test_matrix_with_include_and_exclude() -> None:
     (step,) = steps_of(
         """
@@ -406,6 +441,67 @@ def test_other_shells_and_broken_ones_are_errors_of_their_step() -> None:
     ]
 
 
+def test_the_shell_of_windows_is_its_own() -> None:
+    steps = steps_of(
+        """
+        runs-on: "${{ matrix.os }}"
+        strategy: {matrix: {os: [windows-latest, ubuntu-latest], sh: ["${{ inputs.sh }}"]}}
+        steps:
+        - run: pytest
+        - {run: pytest, shell: bash}
+        - {run: pytest, shell: "${{ matrix.os == 'windows-latest' && 'cmd' || 'sh' }}"}
+        - {run: pytest, shell: "${{ matrix.sh }}"}
+        """
+    )
+    assert [[run.error.partition(";")[0] for run in step.runs] for step in steps] == [
+        ["its shell is `pwsh`", ""],
+        ["", ""],
+        ["its shell is `cmd`", ""],
+        ["its shell is `${{ matrix.sh }}`"] * 2,
+    ]
+
+
+def test_failures_that_may_not_count() -> None:
+    workflow = parse(
+        """
+        on: push
+        jobs:
+          a:
+            runs-on: x
+            continue-on-error: ${{ matrix.new }}
+            strategy: {matrix: {new: [true, false]}}
+            steps:
+            - run: pytest
+            - {run: pytest, continue-on-error: true}
+            - {run: pytest, continue-on-error: "${{ inputs.x }}"}
+            - {run: pytest, continue-on-error: "${{ matrix.new == 'x' }}"}
+          b:
+            runs-on: x
+            steps:
+            - {id: c, run: pytest; echo "passed=true" >> $GITHUB_OUTPUT, continue-on-error: true}
+            - {run: python again.py, if: steps.c.outputs.passed != 'true'}
+        """
+    )
+    assert [step.may_fail for step in workflow.steps] == [False, True, True, False, True, False]
+    found = [[run.commands[0].may_fail for run in step.runs] for step in workflow.steps]
+    assert found == [[True, False], [True, True], [True, True], [True, False], [True], [False]]
+    assert workflow.steps[-1].runs[0].conditions == ("steps.c.outputs.passed != 'true'",)
+
+
+def test_places_and_texts_that_are_not_usual() -> None:
+    workflow = parse(
+        """
+        on: push
+        jobs:
+          a:
+            uses: ./x.yml
+          b: {runs-on: x, steps: [{run: true}]}
+        """
+    )
+    assert [(step.line, step.name) for step in workflow.steps] == [(4, "a"), (6, "true")]
+    assert ran(workflow.steps[1]) == [("x", "true")]
+
+
 def test_anchors_are_followed() -> None:
     workflow = parse(
         """
@@ -461,6 +557,7 @@ _VALUES = st.recursive(
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(_KEYS, _VALUES, max_size=6))
 @example({"steps": [], "outputs": "a"})
+@example({"steps": [{"run": []}]})
 def test_any_document_is_a_workflow_or_an_error(job: dict) -> None:
     import json
 
