@@ -99,6 +99,20 @@ def test_a_list_of_which_a_part_is_unknown_decides_nothing(expression: str) -> N
     assert interpolate("${{ a }}", lambda path: value) == (Unknown("${{ a }}"),)
 
 
+@pytest.mark.parametrize(
+    "condition,value",
+    [
+        ("${{ github.x }} && false", True),
+        ("${{ env.BACKEND }} == 'HIP'", True),
+        ("${{ matrix.n == 9 }}\n", True),
+        ("${{ env.EMPTY }}${{ env.EMPTY }}", False),
+        ("${{ env.EMPTY }}${{ github.x }}", Unknown("${{ env.EMPTY }}${{ github.x }}")),
+    ],
+)
+def test_a_condition_with_text_beside_its_braces_is_a_text(condition: str, value: Any) -> None:
+    assert evaluate_condition(condition, lookup) == value
+
+
 def test_texts_keep_what_is_unknown_as_a_part() -> None:
     parts = interpolate("a ${{ matrix.n }}-${{ github.ref }} '${{ '}}' }}'", lookup)
     assert parts == ("a ", "8", "-", Unknown("${{ github.ref }}"), " '", "}}", "'")
