@@ -48,14 +48,14 @@ def evaluate_condition(text: Any, lookup: Lookup) -> Any:
         return bool(text)
     stripped = text.strip()
     whole = _INTERPOLATION.fullmatch(stripped)
-    if stripped.startswith("${{") and not _INTERPOLATION.fullmatch(text):
+    if _INTERPOLATION.search(text) and not _INTERPOLATION.fullmatch(text):
         # GitHub makes a text of `${{ x }} && false`, which is true unless it is empty, whatever the
         # text says. So is `${{ x }}` with the end of the line that `if: |` leaves to it.
         parts = interpolate(text, lookup)
         if any(isinstance(part, str) for part in parts):
             return True
         return Unknown(" ".join(stripped.split())) if parts else False
-    value = evaluate(whole[1] if whole else _INTERPOLATION.sub(r"(\1)", stripped), lookup)
+    value = evaluate(whole[1] if whole else stripped, lookup)
     if isinstance(value, Unknown):
         return Unknown(" ".join((whole[1] if whole else stripped).split()))
     return _truth(value)
