@@ -32,7 +32,8 @@ from pants_triton.ci.invocations import (
     classify_action,
     parse_pytest_arguments,
 )
-from pants_triton.ci.shell_lines import WORKSPACE, Command, Word, join_words, path_from
+from pants_triton.ci.shell_lines import Command
+from pants_triton.ci.shell_words import WORKSPACE, Word, join_words, path_from
 from pants_triton.ci.unknown import Unknown
 from pants_triton.ci.workflow_steps import Runner, Step, Workflow
 from pants_triton.hardware.device import HARDWARE
@@ -290,6 +291,7 @@ class _Run:
     runners: list[Runner] = field(default_factory=list)
     # None once it ran somewhere without a condition.
     conditions: list[tuple[str, ...]] = field(default_factory=list)
+    may_fail: bool = False
 
 
 def cover(
@@ -366,6 +368,7 @@ def _rows_of_step(step: Step, comparison: "_Comparison", named: Mapping[str, str
                 if step_run.runner not in run.runners:
                     run.runners.append(step_run.runner)
                 run.conditions.append(step_run.conditions + own.conditions)
+                run.may_fail = run.may_fail or own.may_fail
     for (purpose, by), line in others.items():
         yield comparison.other(step, line, purpose, REPLACED, by)
     if not runs and not others and not any(run.error for run in step.runs):
@@ -741,7 +744,7 @@ def _differences_of_place(run: _Run) -> Iterator[Difference]:
     if all(run.conditions):
         shown = dict.fromkeys("; ".join(conditions) for conditions in run.conditions)
         yield Difference(f"runs always, not only {' / '.join(shown)}")
-    if run.command.may_fail or run.step.may_fail:
+    if run.may_fail or run.step.may_fail:
         yield Difference("its failure counts, which was passed over")
 
 

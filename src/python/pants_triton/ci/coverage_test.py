@@ -28,7 +28,8 @@ from pants_triton.ci.coverage import (
     runner_hardware,
 )
 from pants_triton.ci.coverage_render import render_json, render_table
-from pants_triton.ci.shell_lines import ROOT, Command, Word, join_words, path_from
+from pants_triton.ci.shell_lines import Command
+from pants_triton.ci.shell_words import ROOT, Word, join_words, path_from
 from pants_triton.ci.unknown import Unknown
 from pants_triton.ci.workflow_steps import Runner, Step, StepRun, Workflow, parse_workflow
 
@@ -156,6 +157,16 @@ def test_all_that_an_old_workflow_ran_is_missing_without_targets() -> None:
 def test_pytest(run: str, test: dict, status: str, expected: list[str]) -> None:
     row = covered(run, [replace(cuda(), **test)], files=["t/test_a.py"])
     assert (row.status, texts(row)) == (status, expected)
+
+
+def test_a_failure_that_counts_on_some_runners_only_is_said() -> None:
+    job = (
+        "runs-on: h100\n    continue-on-error: ${{ matrix.n == 2 }}\n"
+        "    strategy: {matrix: {n: [1, 2]}}"
+    )
+    row = covered("pytest t", [cuda()], job=job)
+    assert texts(row) == ["its failure counts, which was passed over"]
+    assert texts(covered("pytest t", [cuda()], job=job.replace("2 }}", "3 }}"))) == []
 
 
 def test_ignored_files_are_not_asked_for() -> None:

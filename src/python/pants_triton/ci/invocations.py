@@ -13,17 +13,9 @@ import shlex
 from dataclasses import dataclass
 from typing import Collection, Iterable, Sequence, Union
 
-from pants_triton.ci.shell_lines import (
-    GITHUB_ENV,
-    GITHUB_OUTPUT,
-    GITHUB_PATH,
-    Command,
-    Word,
-    join_words,
-    path_from,
-    run_script,
-)
+from pants_triton.ci.shell_lines import GITHUB_ENV, GITHUB_OUTPUT, GITHUB_PATH, Command, run_script
 from pants_triton.ci.shell_syntax import ShellError
+from pants_triton.ci.shell_words import Word, join_words, path_from
 from pants_triton.ci.unknown import Unknown
 
 # --- what comes out ------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from pants_triton.ci.invocations import (
     classify_action,
     parse_pytest_arguments,
 )
-from pants_triton.ci.shell_lines import Command, Word, join_words, run_script
+from pants_triton.ci.shell_lines import Command, run_script
+from pants_triton.ci.shell_words import Word, join_words
 from pants_triton.ci.unknown import Unknown
 
 

@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from pants_triton.ci.coverage_seed import PATH, workflow_text
-from pants_triton.ci.shell_lines import Command, Word, run_script
+from pants_triton.ci.shell_lines import Command, run_script
+from pants_triton.ci.shell_words import Word
 from pants_triton.ci.workflow_steps import parse_workflow
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")

@@ -6,14 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pants_triton.ci.shell_lines import (
-    PLACEHOLDER,
-    Command,
-    Word,
-    path_from,
-    run_script,
-)
+from pants_triton.ci.shell_lines import PLACEHOLDER, Command, run_script
 from pants_triton.ci.shell_syntax import ShellError
+from pants_triton.ci.shell_words import Word, path_from
 from pants_triton.ci.unknown import Unknown
 
 
