@@ -13,12 +13,22 @@ TEST = "test"
 # The goals that a lane may run, in the order in which it does.
 GOALS = ("lint", "check", TEST)
 
-# Events by our names: a pull request, its turn in the merge queue, a push to a branch, a person's click.
+# Events by our names: a pull request, its turn in the merge queue, a push to a branch, a person's click,
+# a moment, such as each night.
 PULL_REQUEST = "pull_request"
 MERGE_QUEUE = "merge_queue"
 PUSH = "push"
 DISPATCH = "dispatch"
-EVENTS = (PULL_REQUEST, MERGE_QUEUE, PUSH, DISPATCH)
+SCHEDULE = "schedule"
+EVENTS = (PULL_REQUEST, MERGE_QUEUE, PUSH, DISPATCH, SCHEDULE)
+
+#: When a lane runs that doesn't say it.
+DEFAULT_WHEN: Mapping[str, Mapping[str, Sequence[str]]] = {
+    PULL_REQUEST: {},
+    MERGE_QUEUE: {},
+    PUSH: {"branches": ["main"]},
+    DISPATCH: {},
+}
 
 # The variables that generated workflows set themselves.
 RESERVED_VARIABLES = frozenset(
@@ -40,6 +50,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # What needs no quotes in a shell, so that a command stays what it looks like.
 _TAGS = re.compile(r"[+-]?[A-Za-z0-9_.][A-Za-z0-9_.-]*(,[A-Za-z0-9_.][A-Za-z0-9_.-]*)*")
+# Minute, hour, day, month and weekday, as GitHub takes them: numbers, names, `*`, and `,`, `-` and `/`
+# between them.
+_CRON = re.compile(r"[0-9*][0-9*,/-]*( [0-9*][0-9*,/-]*){2}( [0-9A-Za-z*][0-9A-Za-z*,/-]*){2}")
 _PYTHON = re.compile(r"3\.[0-9]+(\.[0-9]+)?")
 
 
@@ -65,11 +78,13 @@ class Trigger:
 
     :param branches: only these, all if empty: the branch that is pushed to or would be merged into.
     :param branches_ignore: all but these. At most one of the two is given.
+    :param cron: the moments, in UTC, as lines of a crontab; of a schedule only.
     """
 
     event: str
     branches: tuple[str, ...] = ()
     branches_ignore: tuple[str, ...] = ()
+    cron: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,7 +169,8 @@ def parse_runner(field: str, value: object) -> Runner:
 
 
 def parse_triggers(field: str, value: object) -> tuple[Trigger, ...]:
-    """What a BUILD file says of events: their names, or a dictionary that narrows some to branches."""
+    """What a BUILD file says of events: their names, or a dictionary that narrows some to branches, or
+    says at which moments."""
     if isinstance(value, (list, tuple)):
         value = {event: {} for event in value}
     if not isinstance(value, Mapping) or not value:
@@ -172,6 +188,8 @@ def parse_triggers(field: str, value: object) -> tuple[Trigger, ...]:
 
 
 def _parse_trigger(field: str, event: str, value: object) -> Trigger:
+    if event == SCHEDULE:
+        return Trigger(event, cron=_parse_cron(field, value))
     filters: dict[str, tuple[str, ...]] = {"branches": (), "branches_ignore": ()}
     keys = sorted(filters) if event != DISPATCH else []
     if not isinstance(value, Mapping) or not set(value) <= set(keys):
@@ -199,6 +217,22 @@ def _parse_trigger(field: str, event: str, value: object) -> Trigger:
             "takes one: leave out `branches_ignore`, and name the wanted ones only."
         )
     return Trigger(event, **filters)
+
+
+def _parse_cron(field: str, value: object) -> tuple[str, ...]:
+    lines = value.get("cron") if isinstance(value, Mapping) and set(value) == {"cron"} else None
+    if not isinstance(lines, (list, tuple)) or not lines:
+        raise LaneError(
+            f"`{field}` has {value!r} for `{SCHEDULE}`: say at which moments, in UTC, such as "
+            f'`{{"{SCHEDULE}": {{"cron": ["30 3 * * *"]}}}}` for each night at 3:30.'
+        )
+    for line in lines:
+        if not isinstance(line, str) or not _CRON.fullmatch(line):
+            raise LaneError(
+                f"`{field}` has {line!r} for `cron`: write minute, hour, day, month and weekday with "
+                'a space between them, such as `"30 3 * * 1-5"`.'
+            )
+    return tuple(lines)
 
 
 def check_text(field: str, text: str) -> None:
@@ -280,7 +314,8 @@ def _check_cache_write(lane: Lane) -> None:
                 f"`cache_write` has `{event}`: {why} could then put results into everybody's cache. "
                 f"Leave it out: all read what `{PUSH}` wrote."
             )
-    _check_choices("cache_write", lane.cache_write, (MERGE_QUEUE, PUSH))
+    # A schedule runs what is on the default branch.
+    _check_choices("cache_write", lane.cache_write, (MERGE_QUEUE, PUSH, SCHEDULE))
     by_event = {trigger.event: trigger for trigger in lane.triggers}
     push = by_event.get(PUSH)
     if PUSH in lane.cache_write and push is not None and not push.branches:

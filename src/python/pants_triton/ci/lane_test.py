@@ -12,6 +12,7 @@ from pants_triton.ci.lane import (
     MERGE_QUEUE,
     PULL_REQUEST,
     PUSH,
+    SCHEDULE,
     Lane,
     LaneError,
     Runner,
@@ -92,6 +93,7 @@ def test_triggers() -> None:
     assert parse_triggers(
         "when",
         {
+            "schedule": {"cron": ["30 3 * * *", "0 12 1 JAN-MAR MON-FRI"]},
             "dispatch": {},
             "merge_queue": {"branches": ["main", "dev-**"]},
             "pull_request": {"branches_ignore": ["llvm-**"]},
@@ -100,6 +102,7 @@ def test_triggers() -> None:
         Trigger(PULL_REQUEST, branches_ignore=("llvm-**",)),
         Trigger(MERGE_QUEUE, branches=("main", "dev-**")),
         Trigger(DISPATCH),
+        Trigger(SCHEDULE, cron=("30 3 * * *", "0 12 1 JAN-MAR MON-FRI")),
     )
 
 
@@ -114,6 +117,14 @@ def test_triggers() -> None:
         ({"push": {"branches": []}}, r"`when` has \[\] for `branches` of `push`"),
         ({"push": {"branches": "main"}}, "`when` has 'main' for `branches` of `push`"),
         ({"dispatch": {"branches": ["main"]}}, "`when` has .* for `dispatch`: write `{}` for it"),
+        (["schedule"], "`when` has {} for `schedule`: say at which moments, in UTC, such as"),
+        ({"schedule": {"branches": ["main"]}}, "for `schedule`: say at which moments"),
+        ({"schedule": {"cron": "0 3 * * *"}}, "for `schedule`: say at which moments"),
+        (
+            {"schedule": {"cron": ["0 3 * *"]}},
+            "`when` has '0 3 . .' for `cron`: write minute, hour",
+        ),
+        ({"schedule": {"cron": ["@daily"]}}, "`when` has '@daily' for `cron`: write minute, hour"),
         (
             {"push": {"branches": ["main"], "branches_ignore": ["a"]}},
             "`when` has both `branches` and `branches_ignore` for `push`",

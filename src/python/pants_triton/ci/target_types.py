@@ -19,11 +19,13 @@ from pants.engine.target import (
 from pants.util.strutil import help_text
 
 from pants_triton.ci.lane import (
+    DEFAULT_WHEN,
     EVENTS,
     GOALS,
     MERGE_QUEUE,
     PULL_REQUEST,
     PUSH,
+    SCHEDULE,
     TEST,
     Lane,
     LaneError,
@@ -179,8 +181,11 @@ class LaneWhenField(Field):
         a dictionary that narrows some of them to branches:
         `{{"{PULL_REQUEST}": {{"branches_ignore": ["llvm-**"]}}, "{PUSH}": {{"branches": ["main"]}}}}`.
 
-        The branches are those that are pushed to or would be merged into. By default all events,
-        and of pushes those to `main`.
+        The branches are those that are pushed to or would be merged into. A schedule has moments, in
+        UTC, as lines of a crontab: `{{"{SCHEDULE}": {{"cron": ["30 3 * * *"]}}}}`. It runs the
+        lane on the default branch, whatever was changed.
+
+        By default on all events but schedules, and of pushes on those to `main`.
         """
     )
 
@@ -190,11 +195,8 @@ class LaneWhenField(Field):
         # As with runners, from `__defaults__` of a BUILD file above.
         if isinstance(value, tuple) and value and isinstance(value[0], Trigger):
             return value
-        if value is None:
-            value = {event: {} for event in EVENTS}
-            value[PUSH] = {"branches": ["main"]}
         try:
-            return parse_triggers(cls.alias, value)
+            return parse_triggers(cls.alias, DEFAULT_WHEN if value is None else value)
         except LaneError as e:
             raise InvalidFieldException(f"{address}: {e}") from None
 
@@ -206,7 +208,7 @@ class LaneCacheWriteField(StringSequenceField):
     help = help_text(
         f"""
         The events of `{LaneWhenField.alias}` on which the lane may write the remote cache: `{PUSH}`,
-        the default, and `{MERGE_QUEUE}`. On all others it only reads, and gets no token. An empty
+        the default, `{MERGE_QUEUE}`, and `{SCHEDULE}`. On all others it only reads, and gets no token. An empty
         list: never.
         """
     )

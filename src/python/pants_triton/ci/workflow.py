@@ -14,6 +14,7 @@ from pants_triton.ci.lane import (
     MERGE_QUEUE,
     PULL_REQUEST,
     PUSH,
+    SCHEDULE,
     Lane,
     LaneError,
     Runner,
@@ -42,13 +43,14 @@ _GITHUB_EVENTS = {
     MERGE_QUEUE: "merge_group",
     PUSH: "push",
     DISPATCH: "workflow_dispatch",
+    SCHEDULE: "schedule",
 }
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REPOSITORY = re.compile(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+")
 
-# The commit that a run is compared with. Empty, so that all lanes run, where a person starts them,
-# and where a push has nothing before it: a new branch, or one whose history was replaced.
+# The commit that a run is compared with. Empty, so that all lanes run, where a person or a schedule
+# starts them, and where a push has nothing before it: a new branch, or one whose history was replaced.
 _CHANGED_SINCE = (
     "${{ github.event_name == 'push' && !github.event.created && !github.event.forced"
     " && github.event.before || github.event.pull_request.base.sha"
@@ -186,14 +188,17 @@ def _events(lanes: Iterable[Lane]) -> dict[str, Trigger]:
             first, by = found.setdefault(trigger.event, (trigger, lane))
             if first != trigger:
                 raise LaneError(
-                    f"{lane.address}: `when` has other branches for `{trigger.event}` than {by.address}, "
+                    f"{lane.address}: `when` has other {'moments' if trigger.cron else 'branches'} for "
+                    f"`{trigger.event}` than {by.address}, "
                     f"which is in the same workflow, `{lane.workflow}`: a workflow starts for all of "
                     "its lanes. Make them equal, or put one into another `workflow`."
                 )
     return {event: found[event][0] for event in EVENTS if event in found}
 
 
-def _github_trigger(trigger: Trigger) -> dict[str, object] | None:
+def _github_trigger(trigger: Trigger) -> object:
+    if trigger.event == SCHEDULE:
+        return [{"cron": line} for line in trigger.cron]
     written: dict[str, object] = {}
     if trigger.branches:
         written["branches"] = list(trigger.branches)

@@ -8,7 +8,7 @@ import check_jsonschema
 import pytest
 
 from pants_triton.ci.workflow import render_workflows
-from pants_triton.ci.workflow_test import LANES, SETTINGS
+from pants_triton.ci.workflow_test import LANES, NIGHTLY, SETTINGS
 
 SCHEMAS = ("vendor.github-workflows", "custom.github-workflows-require-timeout")
 
@@ -20,7 +20,7 @@ def check(path: Path, schema: str) -> int:
 
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_workflows_are_valid(tmp_path: Path, schema: str) -> None:
-    for path, text in render_workflows(LANES, SETTINGS).items():
+    for path, text in render_workflows([*LANES, NIGHTLY], SETTINGS).items():
         file = tmp_path / Path(path).name
         file.write_text(text)
         assert check(file, schema) == 0

@@ -17,6 +17,7 @@ from pants_triton.ci.lane import (
     MERGE_QUEUE,
     PULL_REQUEST,
     PUSH,
+    SCHEDULE,
     Lane,
     LaneError,
     Runner,
@@ -118,6 +119,14 @@ MACOS = replace(
 )
 
 LANES = (FORMATTING, CUDA, ROCM, MACOS)
+
+NIGHTLY = replace(
+    CUDA,
+    name="cuda-nightly",
+    address="build-support/ci:cuda-nightly",
+    triggers=(*TRIGGERS, Trigger(SCHEDULE, cron=("*/30 3 * * *", "0 12 * * SUN"))),
+    cache_write=(PUSH, SCHEDULE),
+)
 
 # What is written of them.
 
@@ -410,6 +419,19 @@ def test_the_address_is_the_writing_one_where_the_cache_is_written(
     env = {name: "".join(map(str, interpolate(v, lookup))) for name, v in step["env"].items()}
     assert env["PANTS_REMOTE_STORE_ADDRESS"] == address
     assert env["PANTS_REMOTE_CACHE_WRITE"] == writes
+
+
+def test_a_schedule() -> None:
+    text = rendered(NIGHTLY, ROCM)
+    assert "  schedule:\n    - cron: '*/30 3 * * *'\n    - cron: 0 12 * * SUN\n" in text
+    nightly = job(text, NIGHTLY.name)
+    assert "github.event_name == 'push' || github.event_name == 'schedule'" in nightly
+    # Others of the same workflow sleep.
+    assert "github.event_name != 'schedule'" not in nightly
+    assert "github.event_name != 'schedule'" in job(text, ROCM.name)
+    other = replace(ROCM, triggers=(Trigger(SCHEDULE, cron=("0 0 * * *",)),))
+    with pytest.raises(LaneError, match="`when` has other moments for `schedule` than"):
+        render_workflows([NIGHTLY, other], SETTINGS)
 
 
 def test_lanes_of_a_workflow_agree_on_branches() -> None:
