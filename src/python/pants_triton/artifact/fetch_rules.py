@@ -67,9 +67,11 @@ HOST_CACHE = FrozenDict({CACHE_NAME: _SANDBOX_CACHE})
 _SANDBOX_PROGRAM = ".pants_triton_fetch"
 _RUN_PROGRAM = "run.sh"
 
-# A remote cache is asked this long before the work is begun here. A tree takes longer to come: for
-# that there is an option.
-_SPECULATION_DELAY_MS = 5_000
+#: A remote cache is asked this long before a process of ours is begun here: else a quick one would win
+#: over the hit, and a slow one be started for nothing. As long as pants.ci.toml lets a look-up take,
+#: which a server that many machines ask at once does take. A tree takes longer to come: for that there
+#: is an option.
+CACHE_HEAD_START_MS = 5_000
 
 # Before every line of the program's, see `errors.report_to_stderr`.
 _MESSAGE_PREFIX = "pants-triton: "
@@ -266,7 +268,7 @@ async def run_fetch_program(
 ) -> FetchResult:
     inputs = [FileContent(ENTRY, request.entry.encode())] if request.entry else []
     input_digest = await Get(Digest, CreateDigest(inputs))
-    head_start_ms = int(settings.head_start_s * 1000) if request.is_tree else _SPECULATION_DELAY_MS
+    head_start_ms = int(settings.head_start_s * 1000) if request.is_tree else CACHE_HEAD_START_MS
     with settings.lent():
         result = await Get(
             FallibleProcessResult,

@@ -31,7 +31,12 @@ from pants.option.global_options import GlobalOptions
 from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 
-from pants_triton.artifact.fetch_rules import HOST_CACHE, FetchSettings, start_script
+from pants_triton.artifact.fetch_rules import (
+    CACHE_HEAD_START_MS,
+    HOST_CACHE,
+    FetchSettings,
+    start_script,
+)
 from pants_triton.artifact.rules import run_with_trees
 from pants_triton.native.configure import PROGRAM_MODULES
 from pants_triton.native.layout import BUILD, below, unfit_root
@@ -45,7 +50,6 @@ from pants_triton.native.target_types import (
     CMakeProjectSourcesField,
 )
 from pants_triton.native.tools_rules import (
-    SPECULATION_DELAY_MS,
     NetworkNotice,
     NetworkNoticeRequest,
     ProjectTools,
@@ -204,7 +208,7 @@ async def configure_project(
             output_directories=(BUILD,),
             output_files=(_RECORD,),
             description=f"Configure {address} with CMake",
-            remote_cache_speculation_delay_millis=SPECULATION_DELAY_MS,
+            remote_cache_speculation_delay_millis=CACHE_HEAD_START_MS,
         ),
         (address,),
     )

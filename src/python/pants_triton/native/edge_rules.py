@@ -21,6 +21,7 @@ from pants.engine.process import Process
 from pants.engine.rules import Get, MultiGet, collect_rules, rule
 from pants.util.logging import LogLevel
 
+from pants_triton.artifact.fetch_rules import CACHE_HEAD_START_MS
 from pants_triton.artifact.rules import run_with_trees
 from pants_triton.native.edges import (
     WITH_NETWORK,
@@ -40,7 +41,6 @@ from pants_triton.native.layout import BUILD, below, leaf_folders
 from pants_triton.native.limit_rules import EdgeLimits
 from pants_triton.native.project_rules import NativeProject, NativeProjectRequest
 from pants_triton.native.tools_rules import (
-    SPECULATION_DELAY_MS,
     NetworkNotice,
     NetworkNoticeRequest,
 )
@@ -229,7 +229,7 @@ async def run_edge(request: EdgeRequest) -> EdgeResult:
         immutable_input_digests=project.trees,
         output_files=step.outputs,
         description=f"{count}{step.description}",
-        remote_cache_speculation_delay_millis=SPECULATION_DELAY_MS,
+        remote_cache_speculation_delay_millis=CACHE_HEAD_START_MS,
     )
     pool = pool_of(project.manifest, edge)
     if is_link or pool is not None:

@@ -40,10 +40,6 @@ from pants_triton.native.target_types import CMakeEnvField, CMakeSanitizersField
 
 logger = logging.getLogger(__name__)
 
-# A remote cache is asked this long before an edge is run here: else a quick compile would win over
-# the hit, and a slow one be started for nothing.
-SPECULATION_DELAY_MS = 2_000
-
 
 @dataclass(frozen=True)
 class ProjectToolsRequest(EngineAwareParameter):

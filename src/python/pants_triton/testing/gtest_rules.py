@@ -30,6 +30,7 @@ from pants.engine.rules import Get, MultiGet, collect_rules, rule
 from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 
+from pants_triton.artifact.fetch_rules import CACHE_HEAD_START_MS
 from pants_triton.artifact.rules import run_with_trees
 from pants_triton.native.edges import named_paths
 from pants_triton.native.layout import BUILD, CHROOT, ROOT_TOKEN, below
@@ -47,8 +48,6 @@ from pants_triton.testing.gtest_target_types import (
     GTestTimeoutField,
 )
 from pants_triton.testing.junit import not_run_report
-
-_SPECULATION_DELAY_MS = 2_000
 
 # What can be in no address' name, and in no file's without trouble.
 _NO_NAME = r"[^\w.+-]"
@@ -308,7 +307,7 @@ async def run_gtest(
                 if test_subsystem.force
                 else ProcessCacheScope.SUCCESSFUL
             ),
-            remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS,
+            remote_cache_speculation_delay_millis=CACHE_HEAD_START_MS,
         )
     result = await run_with_trees(process, (metadata.project or field_set.address,))
     report = await Get(Snapshot, DigestSubset(result.output_digest, PathGlobs([report_name])))

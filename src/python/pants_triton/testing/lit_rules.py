@@ -68,7 +68,12 @@ from pants.util.dirutil import fast_relpath
 from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 
-from pants_triton.artifact.fetch_rules import HOST_CACHE, FetchSettings, start_script
+from pants_triton.artifact.fetch_rules import (
+    CACHE_HEAD_START_MS,
+    HOST_CACHE,
+    FetchSettings,
+    start_script,
+)
 from pants_triton.artifact.rules import ArtifactTrees, ArtifactTreesRequest, run_with_trees
 from pants_triton.artifact.subsystem import ArtifactError
 from pants_triton.artifact.target_types import ArtifactSourceField
@@ -135,10 +140,6 @@ from pants_triton.testing.rules import NotRunTest, NotRunTestRequest, TestPlan, 
 from pants_triton.workunits import NOT_RUN, work_metadata
 
 logger = logging.getLogger(__name__)
-
-# A remote cache is asked this long before a test is run here: else a quick test would win over the
-# hit, and fetch a toolchain and the tools for it.
-_SPECULATION_DELAY_MS = 2_000
 
 _SUITE = "suite"
 _LEASE_SCRIPT = "lease.sh"
@@ -739,7 +740,7 @@ async def set_up_lit_test(
                 if test_subsystem.force
                 else ProcessCacheScope.SUCCESSFUL
             ),
-            remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS,
+            remote_cache_speculation_delay_millis=CACHE_HEAD_START_MS,
         )
     )
 

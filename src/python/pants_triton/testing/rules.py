@@ -73,6 +73,7 @@ from pants.util.frozendict import FrozenDict
 from pants.util.logging import LogLevel
 from pants.vcs.changed import ChangedOptions
 
+from pants_triton.artifact.fetch_rules import CACHE_HEAD_START_MS
 from pants_triton.artifact.places import tree_among_files, trees_in_one_place
 from pants_triton.artifact.rules import ArtifactTrees, ArtifactTreesRequest, run_with_trees
 from pants_triton.hardware.device import Host
@@ -125,10 +126,6 @@ from pants_triton.testing.target_types import (
 from pants_triton.workunits import NOT_RUN, work_metadata
 
 logger = logging.getLogger(__name__)
-
-# A remote cache is asked this long before a test is run here: else a quick test would win over the
-# hit, and fetch its packages and artifacts for that.
-_SPECULATION_DELAY_MS = 2_000
 
 
 @dataclass(frozen=True)
@@ -479,7 +476,7 @@ async def set_up_triton_tests(
             }
         ),
         concurrency_available=0 if request.is_debug else metadata.workers,
-        remote_cache_speculation_delay_millis=_SPECULATION_DELAY_MS,
+        remote_cache_speculation_delay_millis=CACHE_HEAD_START_MS,
     )
     if needs_lease(hardware):
         process = dataclasses.replace(
