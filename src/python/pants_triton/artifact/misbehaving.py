@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterator, Mapping
 
 @dataclass
 class Request:
-    """One that came in. `sent` counts the body's bytes that went out."""
+    """One that came in. `sent` counts the body's bytes that were to go out."""
 
     path: str
     headers: Mapping[str, str]
@@ -51,8 +51,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def body(self, data: bytes) -> None:
         for i in range(0, len(data), 65536):
-            self.wfile.write(data[i : i + 65536])
+            # Before it is, because who has the last of it may ask at once.
             self.request_.sent += len(data[i : i + 65536])
+            self.wfile.write(data[i : i + 65536])
 
     def log_message(self, *_: object) -> None:
         pass
