@@ -98,6 +98,7 @@ class _State:
     """What the shell knows at one point of a script.
 
     :param args: the positional parameters; None where only a run knows them.
+    :param folder_before, folders: for `cd -` and `popd`.
     :param conditions: those of the branches that the point is in.
     :param unless: those on which the script, the function or the round of a loop was not left before,
         each with what would have been left: `exit`, `return` or `continue`.
@@ -108,6 +109,8 @@ class _State:
     :param passes: whether what is left is left without a failure.
     :param perhaps: what of `exported` is only so on some of the ways that lead here.
     :param certain: the variables that nothing unread may have changed; None if those are all.
+    :param local: the variables that end with the function.
+    :param functions: the bodies that each may have.
     """
 
     variables: dict[str, Word]
@@ -128,7 +131,7 @@ class _State:
     passes: bool = True
     certain: frozenset[str] | None = None
     local: frozenset[str] = frozenset()
-    functions: dict[str, Node] = field(default_factory=dict)
+    functions: dict[str, tuple[Node, ...]] = field(default_factory=dict)
 
     def copy(self) -> "_State":
         return dataclasses.replace(
@@ -234,7 +237,7 @@ class _Runner:
         elif isinstance(node, Case):
             self.case(node, state, depth)
         else:
-            state.functions[node.name] = node.body
+            state.functions[node.name] = (node.body,)
             state.status = True
 
     def and_or_list(self, node: CommandList, state: _State, depth: int) -> None:
@@ -404,7 +407,9 @@ class _Runner:
                 first.args = None
             first.perhaps |= end.perhaps | (first.exported ^ end.exported)
             first.exported |= end.exported
-            first.functions.update(end.functions)
+            for name, bodies in end.functions.items():
+                others = first.functions.get(name, ())
+                first.functions[name] = (*others, *(b for b in bodies if b not in others))
             first.errexit = first.errexit and end.errexit
             if end.allexport != first.allexport:
                 first.allexport = None
@@ -471,7 +476,7 @@ class _Runner:
             # `break` may leave any round, and its variables with it.
             self.left.append([])
             for word in words:
-                state.variables[node.name] = word
+                self.assign(node.name, word, state)
                 self.whole(node.body, state, depth, ("continue",))
                 if state.leaving:
                     break
@@ -523,7 +528,14 @@ class _Runner:
             return
         name = words[0].known
         if name in state.functions:
-            self.call(state.functions[name or ""], words[1:], assigned, redirects, state, depth)
+            ends = []
+            for body in state.functions[name or ""]:
+                end = state.copy()
+                if len(state.functions[name or ""]) > 1:
+                    end.conditions += (f"if that is what `{name}` is",)
+                self.call(body, words[1:], assigned, redirects, end, depth)
+                ends.append(end)
+            self.merge(state, ends)
             return
         self.steps += 1
         if len(self.commands) >= _MOST_COMMANDS or self.steps >= _MOST_STEPS:
@@ -855,7 +867,7 @@ def _brace_expansion(source: WordSource) -> list[WordSource]:
     return [source]
 
 
-def _assigned_in(node: Node, functions: Mapping[str, Node]) -> frozenset[str]:
+def _assigned_in(node: Node, functions: Mapping[str, tuple[Node, ...]]) -> frozenset[str]:
     """The variables that a node may give another value, by itself or by functions that it calls."""
     names: set[str] = set()
     called: set[str] = set()
@@ -869,7 +881,8 @@ def _assigned_in(node: Node, functions: Mapping[str, Node]) -> frozenset[str]:
                     names.update(_NAMES.findall(word.text.partition("=")[0] or ""))
             if first is not None and first in functions and first not in called:
                 called.add(first)
-                walk(functions[first])
+                for body in functions[first]:
+                    walk(body)
         elif isinstance(node, CommandList):
             for _, item in node.items:
                 walk(item)

@@ -202,6 +202,15 @@ def test_what_a_function_does_to_the_shell_lasts() -> None:
     assert second.text == "pytest $D"
 
 
+def test_a_function_that_may_be_another_is_run_as_both() -> None:
+    commands = run("if [ $A ]; then t() { pytest a; }; else t() { pytest b; }; fi\nt\npytest c")
+    assert [(c.text, c.conditions) for c in commands[1:]] == [
+        ("pytest a", ("if that is what `t` is",)),
+        ("pytest b", ("if that is what `t` is",)),
+        ("pytest c", ()),
+    ]
+
+
 def test_folders_are_gone_back_to() -> None:
     commands = run("pushd a; pushd b; popd; pytest; popd; pytest; cd c; cd -; pytest; popd; pytest")
     folders = [c.folder for c in commands if c.words[0].text == "pytest"]
