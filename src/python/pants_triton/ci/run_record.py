@@ -194,10 +194,17 @@ class RunRecord:
         return sum(p.saved_s for p in self.processes)
 
     @property
-    def has_nothing_to_do(self) -> bool:
-        """Whether all results were in the daemon's memory."""
+    def is_all_from_memory(self) -> bool:
+        """Whether all results of tests were in the daemon's memory."""
         ran = [t for t in self.tests if t.outcome is not Outcome.SKIPPED]
         return bool(ran) and all(t.source is Source.MEMORY for t in ran)
+
+    @property
+    def has_nothing_to_do(self) -> bool:
+        """Whether, besides, nothing was built. (Other processes look at the host, in each run.)"""
+        return self.is_all_from_memory and not any(
+            p.source is Source.EXECUTED and p.kind != OTHER for p in self.processes
+        )
 
 
 # A cache that does less than it could, or results that are lost.

@@ -59,6 +59,9 @@ def headline(record: RunRecord) -> str:
         text = f"Interrupted. {text}"
     elif record.has_nothing_to_do:
         text = f"Nothing to do. {text}, all from this daemon's memory"
+    elif record.is_all_from_memory:
+        # Such as after an edit of a comment.
+        text = f"{text}, all from this daemon's memory: what was built came out the same"
     elif record.outcome is RunOutcome.FAILED and not counts[Outcome.FAILED]:
         # Such as a target that can't be resolved.
         text = f"The run failed. {text}"

@@ -12,6 +12,7 @@ from pants_triton.ci.run_text import (
     shown_seconds,
     sources_line,
 )
+from pants_triton.workunits import EDGE, work_metadata
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,20 @@ def test_nothing_to_do() -> None:
         "Nothing to do. 1,200 tests: 1,200 passed, all from this daemon's memory."
     )
     assert errors_line(record) == ""
+
+
+def test_what_was_built_came_out_the_same() -> None:
+    goal = example.goal()
+    test = example.test_rule(goal, "t:a")
+    edge = example.workunit("run_edge", goal, metadata=work_metadata(EDGE, "src:project", "a.o"))
+    looks = example.process(goal, "Find the devices")
+    record = example.record(looks, test, goal)
+    assert headline(record) == "Nothing to do. 1 test: 1 passed, all from this daemon's memory."
+    record = example.record(looks, example.process(edge, "Building a.o"), edge, test, goal)
+    assert not record.has_nothing_to_do
+    assert headline(record) == (
+        "1 test: 1 passed, all from this daemon's memory: what was built came out the same."
+    )
 
 
 def test_no_tests() -> None:
