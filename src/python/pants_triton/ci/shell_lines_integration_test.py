@@ -236,6 +236,8 @@ def _may_be(command: Command, number: str, folder: str, x: str) -> bool:
 
 
 def test_no_test_that_bash_runs_is_lost(tmp_path: Path) -> None:
+    if subprocess.run(["bash", "-c", ': "${PATH@a}"'], stderr=subprocess.DEVNULL).returncode != 0:
+        pytest.skip("this bash can't say what is exported: that takes 4.4, and macOS has 3.2")
     lost: list[tuple[str, int, object]] = []
     run = certain = 0
     for number in range(240):
