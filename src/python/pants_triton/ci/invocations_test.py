@@ -142,7 +142,7 @@ def test_lit_and_ctest() -> None:
         ("dpkg-deb -x a.deb b", "installing packages"),
         ("sudo apt-key adv --keyserver x", "installing packages"),
         ("cmake -E make_directory build", "making and removing files"),
-        ("rm -rf build/test python/test/__pycache__ /tmp/test_a.py", "making and removing files"),
+        ("rm -rf build/test python/test/__pycache__ /opt/test_a.py", "making and removing files"),
         ("sed -i s/a/test_b.py/ setup.py", "working on text"),
         ("sed -n s/a/b/ t/test_a.py", "working on text"),
         ("rm -f python/test/unit/test_a.py", "removing tests before they are run"),

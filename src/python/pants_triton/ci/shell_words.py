@@ -56,6 +56,19 @@ def join_words(parts: Iterable[str | Unknown]) -> Word:
     return Word(tuple(joined))
 
 
+def split_word(word: Word, separator: str) -> list[Word]:
+    """What stands between separators; those in what is unknown aren't seen."""
+    found: list[list[str | Unknown]] = [[]]
+    for part in word.parts:
+        if isinstance(part, Unknown):
+            found[-1].append(part)
+            continue
+        first, *more = part.split(separator)
+        found[-1].append(first)
+        found.extend([text] for text in more)
+    return list(map(join_words, found))
+
+
 def path_from(folder: Word, path: Word) -> Word:
     """`path` as seen from the checkout's root, if one is in `folder`; normalised as text.
 
@@ -67,16 +80,8 @@ def path_from(folder: Word, path: Word) -> Word:
     else:
         joined = [*folder.parts, "/", *path.parts]
     absolute = bool(joined) and isinstance(joined[0], str) and joined[0].startswith("/")
-    names: list[list[str | Unknown]] = [[]]
-    for part in joined:
-        if isinstance(part, Unknown):
-            names[-1].append(part)
-            continue
-        first, *more = part.split("/")
-        names[-1].append(first)
-        names.extend([name] for name in more)
     kept: list[Word] = []
-    for name in map(join_words, names):
+    for name in split_word(Word(tuple(joined)), "/"):
         if name.parts in ((), (".",)):
             continue
         anywhere = len(kept) == 1 and not absolute and isinstance(kept[0].parts[0], Unknown)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Sequence
 
 from pants_triton.ci.shell_lines import Command
-from pants_triton.ci.shell_words import Word, join_words
+from pants_triton.ci.shell_words import Word, join_words, split_word
 from pants_triton.ci.unknown import Unknown
 
 # What shows a file, and what prints nothing that could get into one.
@@ -72,7 +72,7 @@ class Written:
                 self.forget()
         elif self.context != "env":
             # GitHub's older way, which writes no file.
-            for line in _lines_of(_printed(command) or Word(())):
+            for line in split_word(_printed(command) or Word(()), "\n"):
                 pair = _pair(line, _SET_OUTPUT)
                 if pair:
                     self.put(*pair, certain and not targets)
@@ -87,7 +87,8 @@ class Written:
         self.used = True
         if text is None or self.inside:
             return
-        *lines, rest = _lines_of(text)
+        # The last of the lines isn't ended.
+        *lines, rest = split_word(text, "\n")
         self.inside = bool(rest.parts)
         for line in (*lines, rest):
             pair = _pair(line, "")
@@ -142,19 +143,6 @@ def _printed(command: Command) -> Word | None:
         # The pattern is used again for what is left.
         if not arguments or "%s" not in pattern.replace("%%", ""):
             return join_words(printed)
-
-
-def _lines_of(text: Word) -> list[Word]:
-    """The text's lines, the last of which isn't ended."""
-    lines: list[list[str | Unknown]] = [[]]
-    for part in text.parts:
-        if isinstance(part, Unknown):
-            lines[-1].append(part)
-            continue
-        first, *more = part.split("\n")
-        lines[-1].append(first)
-        lines.extend([line] for line in more)
-    return list(map(join_words, lines))
 
 
 def _pair(text: Word, prefix: str) -> tuple[str, Any] | None:
