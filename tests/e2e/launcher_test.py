@@ -516,6 +516,26 @@ def test_python_without_ensurepip_is_explained(workspace: Workspace, tmp_path: P
     assert "apt-get install python3.9-venv" in workspace.complaint()
 
 
+def test_python_whose_pip_is_elsewhere(workspace: Workspace, tmp_path: Path) -> None:
+    """As Debian's and Fedora's, which keep the wheels of `ensurepip` in a folder of their own."""
+    run = (
+        "import ensurepip, runpy, sys; ensurepip.__file__ = '/nowhere/__init__.py'; del sys.argv[0]"
+    )
+    named = script(
+        tmp_path / "named",
+        f"""case "$2" in
+          *setup_pants.py) shift; exec {PYTHON} -I -c "{run}; runpy.run_path(sys.argv[0], {{}}, '__main__')" "$@" ;;
+        esac
+        exec {PYTHON} "$@"
+        """,
+    )
+    workspace = workspace.with_env(PANTS_TRITON_PYTHON=str(named))
+    assert workspace.run("--version").returncode == 0
+    (installation,) = installations(workspace)
+    # By the whole `ensurepip`.
+    assert (installation / "venv/bin/pip").is_file()
+
+
 def test_shim_that_fails_does_not_hide_pyenvs_python(workspace: Workspace, tmp_path: Path) -> None:
     workspace = no_python(workspace, tmp_path)
     script(tmp_path / "tools/python3.9", "exit 127")
