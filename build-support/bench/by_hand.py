@@ -88,6 +88,15 @@ class Ninja:
         return value.replace(own, str(self.source)).replace("{chroot}", str(self.trees))
 
 
+def variables(project: Mapping[str, Any]) -> dict[str, str]:
+    """The cache variables of a `cmake_project`, of which `peek` told the fields."""
+    build_type = project["build_type"]
+    return {
+        **({"CMAKE_BUILD_TYPE": build_type} if build_type else {}),
+        **(project["cache"] or {}),
+    }
+
+
 def path_of(address: str) -> str:
     """Where the artifact of an address is in sandboxes."""
     return address.replace(":", "/")
