@@ -370,7 +370,11 @@ def _contains(haystack: Any, needle: Any) -> bool:
 
 
 def _format(template: Any, *values: Any) -> str:
-    return re.sub(r"\{(\d+)\}", lambda m: shown(values[int(m[1])]), shown(template))
+    def replacement(match: re.Match[str]) -> str:
+        # A brace is written twice.
+        return shown(values[int(match[1])]) if match[1] else match[0][0]
+
+    return re.sub(r"\{\{|\}\}|\{(\d+)\}", replacement, shown(template))
 
 
 def _join(items: Any, separator: Any = ",") -> str:

@@ -45,6 +45,7 @@ def lookup(path):
         ("contains('Hello', 'ell')", True),
         ("startsWith(matrix.runner[1], 'GFX') && endsWith('abc', 'C')", True),
         ("format('{0}-{1}', 'a', matrix.n)", "a-8"),
+        ("format('{{0}} {{{0}}}', 'a')", "{0} {a}"),
         ("join(matrix.runner, '/')", "self-hosted/gfx90a"),
         ("fromJSON('[[\"a\"], 1]')", [["a"], 1]),
         ('fromJSON(\'{"a": [{"b": 3}]}\').a[0].b', 3),
