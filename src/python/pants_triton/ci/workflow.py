@@ -305,7 +305,7 @@ def _work(lane: Lane) -> dict[str, object]:
         )
         if len(lane.cache_write) > 1:
             trusted = f"({trusted})"
-        header = '{{"authorization": "Bearer {0}"}}'
+        header = '{{"authorization": "{0} {1}"}}'
         step["env"] = {
             # A server may write on another port than it reads on without a token.
             "PANTS_REMOTE_STORE_ADDRESS": _expression(
@@ -318,7 +318,8 @@ def _work(lane: Lane) -> dict[str, object]:
             # Others have no token that could leak.
             "PANTS_REMOTE_STORE_HEADERS": _expression(
                 f"{trusted} && secrets.PANTS_REMOTE_CACHE_TOKEN != '' && "
-                f"format({_quoted(header)}, secrets.PANTS_REMOTE_CACHE_TOKEN) || '{{}}'"
+                f"format({_quoted(header)}, vars.PANTS_REMOTE_CACHE_SCHEME || 'Bearer', "
+                "secrets.PANTS_REMOTE_CACHE_TOKEN) || '{}'"
             ),
         }
     step["run"] = lane.command

@@ -5,6 +5,7 @@ The lanes are those of Triton's own workflow of the time when its tests were ste
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from typing import Any, Sequence
@@ -234,7 +235,7 @@ JOBS = {
           PANTS_REMOTE_STORE_ADDRESS: ${{ github.event_name == 'push' && vars.PANTS_REMOTE_STORE_WRITE_ADDRESS || vars.PANTS_REMOTE_STORE_ADDRESS }}
           PANTS_REMOTE_CACHE_WRITE: ${{ github.event_name == 'push' && vars.PANTS_REMOTE_STORE_ADDRESS != '' }}
           PANTS_REMOTE_STORE_HEADERS: >-
-            ${{ github.event_name == 'push' && secrets.PANTS_REMOTE_CACHE_TOKEN != '' && format('{{"authorization": "Bearer {0}"}}', secrets.PANTS_REMOTE_CACHE_TOKEN) || '{}' }}
+            ${{ github.event_name == 'push' && secrets.PANTS_REMOTE_CACHE_TOKEN != '' && format('{{"authorization": "{0} {1}"}}', vars.PANTS_REMOTE_CACHE_SCHEME || 'Bearer', secrets.PANTS_REMOTE_CACHE_TOKEN) || '{}' }}
         run: './pants test --tag=cuda --tag=-slow ::'
       - name: Keep the reports
         if: ${{ !cancelled() }}
@@ -270,7 +271,7 @@ JOBS = {
           PANTS_REMOTE_STORE_ADDRESS: ${{ (github.event_name == 'merge_group' || github.event_name == 'push') && vars.PANTS_REMOTE_STORE_WRITE_ADDRESS || vars.PANTS_REMOTE_STORE_ADDRESS }}
           PANTS_REMOTE_CACHE_WRITE: ${{ (github.event_name == 'merge_group' || github.event_name == 'push') && vars.PANTS_REMOTE_STORE_ADDRESS != '' }}
           PANTS_REMOTE_STORE_HEADERS: >-
-            ${{ (github.event_name == 'merge_group' || github.event_name == 'push') && secrets.PANTS_REMOTE_CACHE_TOKEN != '' && format('{{"authorization": "Bearer {0}"}}', secrets.PANTS_REMOTE_CACHE_TOKEN) || '{}' }}
+            ${{ (github.event_name == 'merge_group' || github.event_name == 'push') && secrets.PANTS_REMOTE_CACHE_TOKEN != '' && format('{{"authorization": "{0} {1}"}}', vars.PANTS_REMOTE_CACHE_SCHEME || 'Bearer', secrets.PANTS_REMOTE_CACHE_TOKEN) || '{}' }}
         run: './pants test --tag=rocm ::'
       - name: Keep the reports
         if: ${{ !cancelled() }}
@@ -409,16 +410,45 @@ def test_the_address_is_the_writing_one_where_the_cache_is_written(
     event: str, variables: dict[str, str], address: str, writes: str
 ) -> None:
     def lookup(path: Sequence[Any]) -> Any:
-        if path[0] == "vars":
+        if path[0] == "vars" and path[1] != "PANTS_REMOTE_CACHE_SCHEME":
             prefix, _, kind = str(path[1]).partition("STORE_")
             assert prefix == "PANTS_REMOTE_"
             return variables.get(kind[: -len("ADDRESS")], "")
-        return {"github.event_name": event, "secrets.PANTS_REMOTE_CACHE_TOKEN": "t"}[".".join(path)]
+        return {
+            "github.event_name": event,
+            "secrets.PANTS_REMOTE_CACHE_TOKEN": "t",
+            "vars.PANTS_REMOTE_CACHE_SCHEME": "",
+        }[".".join(path)]
 
     [step] = [s for s in yaml.safe_load(rendered(ROCM))["jobs"][ROCM.name]["steps"] if "env" in s]
     env = {name: "".join(map(str, interpolate(v, lookup))) for name, v in step["env"].items()}
     assert env["PANTS_REMOTE_STORE_ADDRESS"] == address
     assert env["PANTS_REMOTE_CACHE_WRITE"] == writes
+
+
+@pytest.mark.parametrize(
+    ("event", "scheme", "headers"),
+    [
+        ("push", "", {"authorization": "Bearer t"}),
+        # A server with names and passwords.
+        ("push", "Basic", {"authorization": "Basic t"}),
+        ("pull_request", "Basic", {}),
+    ],
+)
+def test_the_header_is_the_one_that_the_server_takes(
+    event: str, scheme: str, headers: dict[str, str]
+) -> None:
+    def lookup(path: Sequence[Any]) -> Any:
+        values = {
+            "github.event_name": event,
+            "secrets.PANTS_REMOTE_CACHE_TOKEN": "t",
+            "vars.PANTS_REMOTE_CACHE_SCHEME": scheme,
+        }
+        return values.get(".".join(path), "")
+
+    [step] = [s for s in yaml.safe_load(rendered(ROCM))["jobs"][ROCM.name]["steps"] if "env" in s]
+    value = step["env"]["PANTS_REMOTE_STORE_HEADERS"]
+    assert json.loads("".join(map(str, interpolate(value, lookup)))) == headers
 
 
 def test_a_schedule() -> None:
