@@ -7,6 +7,7 @@ deletes something.
 from __future__ import annotations
 
 import argparse
+import base64
 import datetime
 import hashlib
 import json
@@ -118,7 +119,12 @@ def connect(address: str, roots: Path | None, name: str | None) -> Any:
 
 
 def authorization(token: str | None) -> list[tuple[str, str]]:
-    return [("authorization", f"Bearer {token}")] if token else []
+    """:param token: a bearer token, or `USER:PASSWORD`, which has a colon as no bearer token has."""
+    if not token:
+        return []
+    if ":" in token:
+        return [("authorization", "Basic " + base64.b64encode(token.encode()).decode())]
+    return [("authorization", f"Bearer {token}")]
 
 
 def capabilities(channel: Any, token: str | None, deadline: float) -> dict[str, object]:

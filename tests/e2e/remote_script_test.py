@@ -16,6 +16,7 @@ import pytest
 
 from e2e.remote_cache import REMOTE_CACHE, CacheServer, not_installable
 from pants_triton.kernel_cache.client import CacheClient
+from pants_triton.kernel_cache.faulty_server import FaultyServer, running
 from pants_triton.kernel_cache.settings import Settings
 
 
@@ -128,3 +129,17 @@ def test_above_its_size_what_was_used_longest_ago_goes(state: Path) -> None:
     # Four are left when it is done, and a fifth may have come since.
     assert len(kept) in (4, 5) and kept == [0, *range(9 - len(kept), 8)], kept
     client.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "sent"), [("abc.def", "Bearer abc.def"), ("ci:s3cr3t", "Basic Y2k6czNjcjN0")]
+)
+def test_check_takes_a_token_or_a_password(tmp_path: Path, content: str, sent: str) -> None:
+    """Any server of the API, such as bazel-remote, which wants a password."""
+    token = tmp_path / "token"
+    token.write_text(content + "\n")
+    server = FaultyServer()
+    with running(server) as port:
+        address = f"grpc://localhost:{port}"
+        subprocess.run([str(REMOTE_CACHE), "check", address, f"--token={token}"], check=True)
+    assert server.metadata["authorization"] == sent

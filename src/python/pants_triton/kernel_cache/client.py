@@ -7,6 +7,7 @@ back is believed only as far as its digest goes.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import ssl
 import uuid
@@ -50,7 +51,7 @@ class CacheClient:
         self._timeout_s = settings.timeout_s
         metadata = []
         if settings.token_file:
-            metadata.append(("authorization", f"Bearer {_read_token(settings.token_file)}"))
+            metadata.append(("authorization", _authorization(_read_token(settings.token_file))))
         tls = _tls_context(settings.ca) if settings.is_tls else None
         self._transport = Transport(settings.host_port, tls, metadata)
 
@@ -275,6 +276,13 @@ def _tls_context(ca: str) -> ssl.SSLContext:
         raise SettingsError(f"the certificates {ca} can't be read: {e}") from None
     context.set_alpn_protocols(["h2"])
     return context
+
+
+def _authorization(token: str) -> str:
+    """Of RFC 6750 or 7617: no bearer token has a colon in it, every `USER:PASSWORD` has."""
+    if ":" in token:
+        return "Basic " + base64.b64encode(token.encode()).decode()
+    return f"Bearer {token}"
 
 
 def _read_token(path: str) -> str:

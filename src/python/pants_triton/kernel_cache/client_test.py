@@ -253,13 +253,21 @@ def test_many_threads(client: CacheClient) -> None:
     assert results == [True] * 16
 
 
-def test_a_token_is_sent(server: FaultyServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "sent"),
+    [
+        ("abc.def", "Bearer abc.def"),
+        # For bazel-remote.
+        ("ci:s3cr3t", "Basic Y2k6czNjcjN0"),
+    ],
+)
+def test_a_token_is_sent(server: FaultyServer, tmp_path: Path, content: str, sent: str) -> None:
     token = tmp_path / "token"
-    token.write_text("abc.def\n")
+    token.write_text(content + "\n")
     with running(server) as port:
         client = CacheClient(Settings(f"localhost:{port}", token_file=str(token)))
         client.load(NAME, "k.json")
-    assert server.metadata["authorization"] == "Bearer abc.def"
+    assert server.metadata["authorization"] == sent
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,23 @@ def test_by_default_the_server_is_pants_own(runner: Runner) -> None:
 
 
 @pytest.mark.parametrize(
+    ("own", "counts"), [([], "/pants"), (["--kernel-cache-token-file=/own"], "/own")]
+)
+def test_a_token_of_its_own_for_pants_own_server(
+    runner: Runner, own: list[str], counts: str
+) -> None:
+    """As where Pants sends a password in a header (`remote_store_headers`)."""
+    settings = runner.client(
+        "--kernel-cache-mode=read",
+        "--remote-store-address=grpcs://remote:443",
+        "--remote-oauth-bearer-token-path=/pants",
+        *own,
+    ).settings
+    assert settings is not None
+    assert settings["token_file"] == counts
+
+
+@pytest.mark.parametrize(
     "options, message",
     [
         ([], r"no server is named. Set `\[kernel-cache\].address` or `\[GLOBAL\].remote_store"),

@@ -34,7 +34,7 @@ class Settings:
     :param instance: the API's instance name; empty for most servers.
     :param is_tls: whether the connection is encrypted and the server's certificate checked.
     :param ca: a file with the certificates to trust instead of gRPC's own.
-    :param token_file: a file with a bearer token.
+    :param token_file: a file with a bearer token, or with `USER:PASSWORD`.
     :param writes: whether compiled kernels are stored.
     :param timeout_s: for one call, in seconds.
     """

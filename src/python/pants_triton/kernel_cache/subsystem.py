@@ -63,7 +63,14 @@ class KernelCacheSubsystem(Subsystem):
         help="A file with the certificates to trust, in PEM form, instead of the machine's own.",
     )
     token_file = StrOption(
-        default=None, help="A file with a bearer token. It is read by the test processes."
+        default=None,
+        help=softwrap(
+            """
+            A file with a bearer token, or with `USER:PASSWORD` where the server wants those. It is
+            read by the test processes. Without an `address` it counts in place of the token that
+            Pants has.
+            """
+        ),
     )
     timeout = StrOption(
         default=f"{DEFAULT_TIMEOUT_S:g}",
@@ -89,7 +96,7 @@ class KernelCacheSubsystem(Subsystem):
                 "address": global_options.remote_store_address,
                 "instance": global_options.remote_instance_name,
                 "ca": global_options.remote_ca_certs_path,
-                "token_file": global_options.remote_oauth_bearer_token_path,
+                "token_file": self.token_file or global_options.remote_oauth_bearer_token_path,
             }
         settings = {name: value or "" for name, value in values.items()}
         settings.update(mode=self.mode.value, timeout=self.timeout)
