@@ -17,8 +17,7 @@ from typing import Any, Iterable, Mapping
 
 from by_hand import ROOT, run
 
-# All that is tested of a project where there is no device: of the sample lit, GoogleTest and pytest.
-SAMPLE_TESTS = "tests/projects/minitriton::"
+# What is tested where there is no device: of the sample lit, GoogleTest and pytest.
 GOAL = ("--tag=cpu", "test")
 
 # Of the environment of whoever runs a benchmark, a machine has what leads to registries.
